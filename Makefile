@@ -1,0 +1,37 @@
+# Every target makes its own virtual environment when there is none; only Python (3.11 or newer) and make are needed.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: help demo test test-slow lint bench faults docs clean
+
+help:               ## this list
+	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 16
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(READY)      ## train SimCLR on the embedded digits, diagnose it, and write a report
+	$(BIN)/vergence train --data digits --method simclr --run runs/demo --overwrite
+	@echo "Open runs/demo/report.html in a browser."
+
+test: $(READY)      ## all tests but the slow ones
+	@sh tests/chromium.sh
+	$(BIN)/python -m pytest -m "not slow" -n 2
+
+test-slow: $(READY) ## the tests that take minutes
+	$(BIN)/python -m pytest -m slow
+
+lint: $(READY)      ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(READY)     ## every performance claim, as ratios against peers measured in the same run
+	PYTHON=$(PYTHON) sh benchmarks/run.sh
+
+clean:              ## remove the environments and caches
+	rm -rf .venv .venv-bench build dist .pytest_cache .mypy_cache .ruff_cache

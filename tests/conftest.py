@@ -1,0 +1,15 @@
+"""What all tests share: one thread (two workers share two cores), float64 pairs, and a way past the shape checks."""
+
+import jaxtyping
+import pytest
+import torch
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture
+def unchecked():
+    """Shape checks off, to reach the errors that users see: the checks run under pytest only."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
