@@ -1,0 +1,67 @@
+"""Claim: a sentence of a source with a check that calls the product's own functions."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Kind = Literal["exact", "monte_carlo", "training"]
+Verdict = Literal["confirmed", "not confirmed", "refuted"]
+
+SOURCES = {
+    "wang_isola": "Wang & Isola (2020), alignment and uniformity. https://arxiv.org/abs/2005.10242",
+    "huang": "Huang et al. (2023), generalisation of contrastive learning. https://arxiv.org/abs/2111.00743",
+    "tschannen": "Tschannen et al. (2020), mutual information maximisation. https://arxiv.org/abs/1907.13625",
+    "limits": "McAllester & Stratos (2020); Poole et al. (2019); Song & Ermon (2020): limits of estimators",
+    "haochen": "HaoChen et al. (2021), spectral contrastive loss. https://arxiv.org/abs/2106.04156",
+    "flatnce": "Chen et al. (2021), FlatNCE. https://arxiv.org/abs/2107.01152",
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a check saw: whether the sentence held, the figure in words, and arrays worth drawing."""
+
+    holds: bool
+    measured: str
+    figures: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One sentence, where it stands, and how we look whether it is true.
+
+    ``false`` marks an erratum: the sentence stands in a source and is wrong, so its check seeks the counterexample and
+    the expected verdict is *refuted*.
+    """
+
+    number: int
+    sentence: str
+    source: str
+    check: Callable[[], Outcome]
+    kind: Kind = "exact"
+    tolerance: str = ""
+    minutes: float = 0.0
+    false: bool = False
+
+    def __post_init__(self) -> None:
+        if self.source not in SOURCES:
+            raise ValueError(f"Claim {self.number}: unknown source {self.source!r}. Known: {', '.join(SOURCES)}")
+
+    def verdict(self, outcome: Outcome) -> Verdict:
+        if outcome.holds:
+            return "confirmed"
+        return "refuted" if self.false else "not confirmed"
+
+
+def claim(number: int, sentence: str, **fields: Any) -> Callable[[Callable[[], Outcome]], Claim]:
+    """Turn a check into a row of CLAIMS: ``@claim(1, "For unit vectors ...", source="wang_isola", tolerance="1e-12")``."""
+
+    def row(check: Callable[[], Outcome]) -> Claim:
+        return Claim(number, sentence, check=check, **fields)
+
+    return row
+
+
+def within(error: float, tolerance: float, what: str = "largest error") -> Outcome:
+    """The outcome of a check that is one number under a tolerance."""
+    return Outcome(float(error) <= tolerance, f"{what} {float(error):.2g} (allowed {tolerance:.0e})")
