@@ -1,0 +1,97 @@
+"""Alignment and uniformity on the sphere: two losses that are also the two metrics, and their closed-form floor."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from vergence.objectives.inputs import directions, positive
+from vergence.objectives.pairwise import log_sums
+from vergence.types import Embedding, Scalar
+
+
+def alignment(z1: Embedding, z2: Embedding, *, alpha: float = 2.0) -> Scalar:
+    r"""How close the two views of a sample are: :math:`\mathbb{E}\, \|u_1 - u_2\|^\alpha`. Lower is better.
+
+    With u the direction of z. Zero means that the views coincide, :math:`2^\alpha` that they are opposite; independent
+    uniform views at alpha = 2 give 2. The minus sign printed in Sec. 4.1.1 of the paper is a misprint.
+
+    References:
+        Wang & Isola (2020), Sec. 4.1.1. https://arxiv.org/abs/2005.10242
+    """
+    positive(alpha=alpha)
+    u1, u2 = directions(z1=z1, z2=z2)
+    return _alignment(u1, u2, alpha)
+
+
+def uniformity(z: Embedding, *, t: float = 2.0) -> Scalar:
+    r"""How evenly embeddings cover the sphere: :math:`\log \mathbb{E}\, e^{-t\|u - u'\|^2}`. Lower is better.
+
+    With u the direction of z. Zero means every point is the same; the uniform law reaches ``uniformity_floor(d, t=t)``.
+    Expectation over distinct pairs, so a small batch can fall below that, down to ``uniformity_floor(d, t=t, n=n)``.
+
+    References:
+        Wang & Isola (2020), Sec. 4.1.2. https://arxiv.org/abs/2005.10242
+    """
+    positive(t=t)
+    (u,) = directions(z=z)
+    return _uniformity(u, t)
+
+
+def align_uniform(
+    z1: Embedding,
+    z2: Embedding,
+    *,
+    align_weight: float = 1.0,
+    uniform_weight: float = 1.0,
+    alpha: float = 2.0,
+    t: float = 2.0,
+) -> Scalar:
+    r"""Alignment and uniformity together: :math:`w_a\, \mathrm{alignment} + w_u\, \mathrm{uniformity}`.
+
+    Uniformity is the mean of the two views'. Collapse is stable where the noise fraction of the features exceeds
+    :math:`t\, w_u / w_a`; the paper saw it from a ratio :math:`w_a / w_u` of about 5.
+
+    References:
+        Wang & Isola (2020), Sec. 5. https://arxiv.org/abs/2005.10242
+    """
+    positive(alpha=alpha, t=t)
+    u1, u2 = directions(z1=z1, z2=z2)
+    uniform = (_uniformity(u1, t) + _uniformity(u2, t)) / 2
+    return align_weight * _alignment(u1, u2, alpha) + uniform_weight * uniform
+
+
+def uniformity_floor(d: int, *, t: float = 2.0, n: int | None = None) -> float:
+    r"""The least ``uniformity`` in d dimensions: of any law, or of any n points.
+
+    The uniform law reaches :math:`-2t + \log {}_0F_1(; d/2; t^2)`. A batch compares distinct points only, so n points
+    may fall below it; they stay above :math:`-2tn/(n-1)`, which a simplex of n <= d + 1 points attains, and above the
+    value at which adding each point's pair with itself would break the law's floor.
+
+    References:
+        Wang & Isola (2020), Prop. 1. https://arxiv.org/abs/2005.10242
+    """
+    # The terms t^2k / (k! (d/2)_k) of the series fall from k = t on.
+    k = torch.arange(int(4 * t) + 100, dtype=torch.float64)
+    half = torch.tensor(d / 2, dtype=torch.float64)
+    terms = 2 * k * math.log(t) - torch.lgamma(k + 1) - torch.lgamma(half + k) + torch.lgamma(half)
+    law = float(terms.logsumexp(0)) - 2 * t
+    if n is None:
+        return law
+    distinct = (n * math.exp(law) - 1) / (n - 1)
+    return max(-2 * t * n / (n - 1), math.log(distinct) if distinct > 0 else -math.inf)
+
+
+def _alignment(u1: Tensor, u2: Tensor, alpha: float) -> Tensor:
+    squared = (u1 - u2).square().sum(1)
+    if alpha == 2:
+        return squared.mean()
+    # The root of nought has an infinite slope; views that coincide are at the minimum, so their gradient is nought.
+    apart = squared > 0
+    return torch.where(apart, torch.where(apart, squared, 1.0) ** (alpha / 2), 0.0).mean()
+
+
+def _uniformity(u: Tensor, t: float) -> Tensor:
+    n = u.shape[0]
+    # On the sphere -t |u - v|^2 = 2t u.v - 2t: a score at temperature 1 / 2t.
+    return log_sums(u, temperature=1 / (2 * t)).logsumexp(0) - math.log(n * (n - 1)) - 2 * t
