@@ -1,0 +1,212 @@
+"""Arrays, in memory or in files: what they hold is decided by their shape and type, unless it is said."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from vergence.data.files import label_file, tables
+from vergence.data.samples import Kind, Samples
+from vergence.data.splits import part
+
+Layout = Literal["as_is", "grey", "channels_first", "channels_last", "one_channel"]
+CHANNELS = (1, 3)
+FRACTIONS = "fb"  # the numpy kinds whose pixels run from 0 to 1: floats and truth values
+BLOCK = 2**24  # values looked at together, so that checking a large file needs little memory
+
+
+def array(path: str, split: str, *, labels: str = "", kind: str = "") -> Samples:
+    """An array in a .npy, .npz or .parquet file; ``labels`` names a .npy or text file with one label a sample.
+
+    Two dimensions are vectors. Three are grey images ``[n, h, w]`` if whole numbers, else series ``[n, c, t]``. Four
+    are images, ``[n, h, w, c]`` or ``[n, c, h, w]``, of 0 to 255 if whole numbers, else of 0 to 1. ``kind`` overrules.
+    A .npz holds ``x`` (and ``y`` or ``labels``), or ``x_train`` and ``x_test`` (and ``y_train``, ``y_test``).
+    """
+    found = tables(path)
+    if labels and "x" not in found:
+        raise ValueError(
+            f"{path} is divided into train and test, so its labels must be inside it, as y_train and y_test."
+        )
+    if labels:
+        found["y"] = label_file(labels)
+    return from_tables(found, split, kind=kind, source=f"array:{path}")
+
+
+def from_arrays(x: ArrayLike | Tensor, labels: ArrayLike | Tensor | None = None, *, kind: str = "") -> Samples:
+    """Samples from arrays in memory, read by the same rules as a file."""
+    whole = from_array(_plain(x), kind=kind, source="arrays")
+    return replace(whole, x=whole.x[torch.arange(len(whole))], **_label_fields(labels, classes=None))
+
+
+def from_array(array: NDArray[Any], *, kind: str, source: str) -> Samples:
+    """An array without labels, checked and read by the rules of :func:`array`."""
+    _require_numbers(array, source)
+    chosen = _kind(array, kind, source)
+    if array.dtype.kind == "f":
+        _require_finite(array, source)
+    if chosen == "image":
+        _require_pixels(array, source)
+    dtype = {"image": torch.uint8, "text": torch.int64}.get(chosen, torch.float32)
+    x = StoredArray(array, torch.arange(len(array)), _layout(array, chosen, source), dtype)
+    return Samples(x, chosen, source=source)
+
+
+def from_tables(found: Mapping[str, NDArray[Any]], split: str, *, kind: str, source: str) -> Samples:
+    """Samples from named arrays: ``x`` and ``y``, divided here, or ``x_train``, ``x_test`` and their labels."""
+    if "x" in found:
+        samples = replace(
+            from_array(found["x"], kind=kind, source=source), **_label_fields(found.get("y"), classes=None)
+        )
+        return part(samples, split)
+    labels = [found[key] for key in ("y_train", "y_test") if key in found]
+    classes = np.unique(np.concatenate(labels)) if labels else None
+    names = ["train", "test"] if split == "all" else [split]
+    x = np.concatenate([found[f"x_{name}"] for name in names]) if len(names) > 1 else found[f"x_{split}"]
+    chosen = np.concatenate([found[f"y_{name}"] for name in names]) if len(labels) == 2 else None
+    return replace(from_array(x, kind=kind, source=source), **_label_fields(chosen, classes=classes))
+
+
+@dataclass(frozen=True)
+class StoredArray:
+    """An array, perhaps on disk, whose rows become tensors when they are asked for."""
+
+    array: NDArray[Any]
+    indices: Tensor
+    layout: Layout
+    dtype: torch.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self), *self._converted(np.zeros((1, *self.array.shape[1:]), self.array.dtype)).shape[1:])
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __getitem__(self, indices: Tensor) -> Tensor:
+        return self._converted(self.array[self.indices[indices].numpy()])
+
+    def take(self, indices: Tensor) -> "StoredArray":
+        return replace(self, indices=self.indices[indices])
+
+    def first_pass(self, *, keep: bool) -> tuple["Tensor | StoredArray", dict[int, str]]:
+        return (self[torch.arange(len(self))] if keep else self), {}
+
+    def _converted(self, rows: NDArray[Any]) -> Tensor:
+        if self.dtype == torch.uint8 and rows.dtype.kind in FRACTIONS:
+            rows = np.round(rows * 255)
+        if self.layout == "channels_last":
+            rows = np.moveaxis(rows, -1, 1)
+        elif self.layout in ("grey", "one_channel"):
+            rows = rows[:, None]
+        return torch.from_numpy(np.ascontiguousarray(rows.astype(_NUMPY[self.dtype])))
+
+
+_NUMPY = {torch.uint8: np.uint8, torch.float32: np.float32, torch.int64: np.int64}
+
+
+def _kind(array: NDArray[Any], kind: str, source: str) -> Kind:
+    """What an array holds, by its shape and type, unless it is said."""
+    allowed: dict[int, tuple[Kind, ...]] = {2: ("vector", "series", "text"), 3: ("series", "image"), 4: ("image",)}
+    if array.ndim == 3 and array.dtype.kind != "f":
+        allowed[3] = ("image", "series")
+    kinds = allowed.get(array.ndim, ())
+    if not kinds or (kind and kind not in kinds):
+        raise ValueError(
+            f"{source} has shape {list(array.shape)} and type {array.dtype}"
+            + (f", which cannot be read as {kind!r}. " if kind and kinds else ". ")
+            + "Expected vectors [n, d], series [n, t] or [n, c, t], tokens [n, t], or images [n, h, w], [n, h, w, c] "
+            "or [n, c, h, w]."
+        )
+    if kind == "text" and array.dtype.kind not in "iu":
+        raise ValueError(f"{source} has type {array.dtype}; tokens are whole numbers, with 0 for padding.")
+    return next((known for known in kinds if known == kind), kinds[0])
+
+
+def _layout(array: NDArray[Any], kind: Kind, source: str) -> Layout:
+    if kind == "series":
+        return "one_channel" if array.ndim == 2 else "as_is"
+    if kind != "image":
+        return "as_is"
+    if array.ndim == 3:
+        return "grey"
+    if array.shape[-1] in CHANNELS:
+        return "channels_last"
+    if array.shape[1] in CHANNELS:
+        return "channels_first"
+    raise ValueError(
+        f"{source} has shape {list(array.shape)}: images have 1 or 3 channels, first or last, as in [n, 3, h, w] or "
+        "[n, h, w, 3]. Leave out a fourth (transparency) with x[..., :3]."
+    )
+
+
+def _require_numbers(array: NDArray[Any], source: str) -> None:
+    if array.dtype.kind not in "fiub":
+        raise ValueError(
+            f"{source} has type {array.dtype}; expected real numbers. If it holds numbers as objects or text, save it "
+            "again with np.save(path, np.asarray(x, dtype=np.float32))."
+        )
+    if array.ndim < 2:
+        raise ValueError(f"{source} has shape {list(array.shape)}; expected one row a sample, as in [n, d].")
+    if 0 in array.shape:
+        raise ValueError(f"{source} has shape {list(array.shape)}: there is nothing in it.")
+
+
+def _require_finite(array: NDArray[Any], source: str) -> None:
+    """No NaN and no infinity: where they are is said, because a person will go and look."""
+    bad = np.concatenate([~np.isfinite(block).all(axis=1) for block in _blocks(array)])
+    if not bad.any():
+        return
+    rows = np.flatnonzero(bad)
+    values = sum(int((~np.isfinite(block)).sum()) for block in _blocks(array[rows]))
+    raise ValueError(
+        f"{source} has {values} NaN or infinite values, in {len(rows)} of {len(array)} rows, the first in row {rows[0]}. "
+        "Drop those rows or fill them in."
+    )
+
+
+def _require_pixels(array: NDArray[Any], source: str) -> None:
+    if array.dtype == np.uint8:
+        return
+    top = 1 if array.dtype.kind in FRACTIONS else 255
+    low = min(float(block.min()) for block in _blocks(array))
+    high = max(float(block.max()) for block in _blocks(array))
+    if low < 0 or high > top:
+        raise ValueError(
+            f"{source} has type {array.dtype} and values from {low:g} to {high:g}; images are whole numbers from 0 to "
+            "255 or fractions from 0 to 1. Rescale them, or say kind='series' if they are not images."
+        )
+
+
+def _blocks(array: NDArray[Any]) -> Any:
+    """The rows, flat, a bounded number of values at a time."""
+    rows = max(1, BLOCK // max(1, array[0].size)) if len(array) else 1
+    for start in range(0, len(array), rows):
+        yield np.asarray(array[start : start + rows]).reshape(len(array[start : start + rows]), -1)
+
+
+def _label_fields(labels: Any, *, classes: NDArray[Any] | None) -> dict[str, Any]:
+    """The ``labels`` and ``classes`` of samples, from names or numbers, one a sample."""
+    if labels is None:
+        return {"labels": None, "classes": ()}
+    values = _plain(labels)
+    if values.ndim != 1:
+        raise ValueError(f"Labels have shape {list(values.shape)}; expected one a sample, [n].")
+    if values.dtype.kind == "f" and not np.array_equal(values, np.round(values)):
+        raise ValueError("Labels are fractions or NaN; expected names or whole numbers.")
+    if values.dtype.kind == "f":
+        values = values.astype(np.int64)
+    names = np.unique(values if classes is None else classes)
+    codes = torch.from_numpy(np.searchsorted(names, values).astype(np.int64))
+    return {"labels": codes, "classes": tuple(str(name) for name in names.tolist())}
+
+
+def _plain(values: Any) -> NDArray[Any]:
+    return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)

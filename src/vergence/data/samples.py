@@ -1,0 +1,113 @@
+"""Samples: what every source of data becomes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from vergence.types import Labels
+
+Kind = Literal["image", "vector", "series", "text"]
+
+
+@runtime_checkable
+class Stored(Protocol):
+    """Samples that are read when they are asked for; indexed by an int64 tensor they give a batch, as a tensor does."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def itemsize(self) -> int: ...
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, indices: Tensor) -> Tensor: ...
+
+    def take(self, indices: Tensor) -> "Stored":
+        """The same samples restricted to ``indices``; nothing is read."""
+
+    def first_pass(self, *, keep: bool) -> tuple["Tensor | Stored", dict[int, str]]:
+        """All samples read once: the readable ones, as a tensor if ``keep``, and the reason for each of the others."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Data of one kind, with labels where the source has them.
+
+    A batch ``x[indices]`` is uint8 ``[n, c, h, w]`` for images, float32 ``[n, d]`` for vectors, float32 ``[n, c, t]``
+    for series and int64 ``[n, t]`` for text, where token 0 is padding. ``skipped`` names what could not be read, and
+    why.
+    """
+
+    x: Tensor | Stored
+    kind: Kind
+    labels: Labels | None = None
+    classes: tuple[str, ...] = ()
+    names: Sequence[str] | None = None
+    skipped: tuple[tuple[str, str], ...] = ()
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        if self.labels is not None and len(self.labels) != len(self.x):
+            raise ValueError(f"There are {len(self.labels)} labels for {len(self.x)} samples: one each is needed.")
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __str__(self) -> str:
+        plural = {"image": "images", "vector": "vectors", "series": "series", "text": "texts"}[self.kind]
+        classes = f", {len(self.classes)} classes" if self.labels is not None else ", no labels"
+        skipped = f", {len(self.skipped)} skipped" if self.skipped else ""
+        return f"{len(self)} {plural} of {' x '.join(map(str, self.shape))} from {self.source}{classes}{skipped}"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one sample."""
+        return tuple(self.x.shape[1:])
+
+    def take(self, indices: Tensor) -> "Samples":
+        """The samples at ``indices``, in that order."""
+        return replace(
+            self,
+            x=self.x[indices] if isinstance(self.x, Tensor) else self.x.take(indices),
+            labels=None if self.labels is None else self.labels[indices],
+            names=None if self.names is None else [self.names[index] for index in indices.tolist()],
+        )
+
+
+def joined(parts: Sequence[Samples]) -> Samples:
+    """Parts of one source, held in memory, one after another."""
+    first = parts[0]
+    labels = [part.labels for part in parts if part.labels is not None]
+    names = [name for part in parts for name in part.names or ()]
+    return replace(
+        first,
+        x=torch.cat([part.x[torch.arange(len(part))] for part in parts]),
+        labels=torch.cat(labels) if len(labels) == len(parts) else None,
+        names=names or None,
+    )
+
+
+def in_memory(samples: Samples, *, memory: float) -> Samples:
+    """Every sample read once: the unreadable move to ``skipped``, the others become a tensor if ``memory`` GiB hold it.
+
+    What does not fit is read again for every batch, which data-loader workers can do.
+    """
+    if isinstance(samples.x, Tensor):
+        return samples
+    gibibytes = samples.x.itemsize * torch.Size(samples.x.shape).numel() / 2**30
+    x, failures = samples.x.first_pass(keep=gibibytes <= memory)
+    good = torch.tensor([index for index in range(len(samples)) if index not in failures], dtype=torch.int64)
+    names = samples.names or range(len(samples))
+    skipped = tuple((str(names[index]), reason) for index, reason in sorted(failures.items()))
+    if not len(good):
+        name, reason = skipped[0]
+        raise ValueError(
+            f"None of the {len(samples)} files in {samples.source} can be read. The first, {name}: {reason}."
+        )
+    if failures:
+        samples = samples.take(good)
+    return replace(samples, x=x, skipped=samples.skipped + skipped)

@@ -1,0 +1,73 @@
+"""Splits: which samples are for training, which are held out, and how to take fewer."""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from vergence.data.samples import Samples
+
+TEST_SHARE = 0.2  # of each class, for sources that come without a test set
+SALTS = {"test": 1, "validation": 2}  # so that the two draws are independent
+
+
+def part(samples: Samples, split: str) -> Samples:
+    """The ``train``, ``test`` or ``all`` part of samples that come without a test set: a fifth of each class is test.
+
+    The choice is a fixed hash of the position in the source, so it is the same on every machine and in every version.
+    """
+    if split == "all":
+        return samples
+    return _divided(samples, TEST_SHARE, salt=SALTS["test"], held_out=split == "test")
+
+
+def carved(samples: Samples, split: str, *, validation: float) -> Samples:
+    """Training samples less the share ``validation`` of each class, or, for the split of that name, that share."""
+    if split == "validation" and not 0 < validation < 1:
+        raise ValueError(
+            f"No samples are held out for validation: validation is {validation:g}. Give the same share, "
+            "for example validation=0.1, to the train and the validation split."
+        )
+    if split not in ("train", "validation") or validation == 0:
+        return samples
+    return _divided(samples, validation, salt=SALTS["validation"], held_out=split == "validation")
+
+
+def first(samples: Samples, limit: int) -> Samples:
+    """At most ``limit`` samples, the first of each class in equal numbers as far as that goes, in original order."""
+    if limit < 1:
+        raise ValueError(f"limit must be at least 1, not {limit}.")
+    if limit >= len(samples):
+        return samples
+    positions = np.arange(len(samples))
+    order = np.lexsort((positions, _ranks(_groups(samples), positions)))
+    return samples.take(torch.from_numpy(np.sort(order[:limit])))
+
+
+def _divided(samples: Samples, share: float, *, salt: int, held_out: bool) -> Samples:
+    groups = _groups(samples)
+    counts = np.bincount(groups)
+    # A class of one stays in training; a class of two gives one.
+    wanted = np.where(counts > 1, np.maximum(1, np.round(share * counts)), 0)
+    chosen = _ranks(groups, _hashed(len(samples), salt)) < wanted[groups]
+    return samples.take(torch.from_numpy(np.flatnonzero(chosen == held_out)))
+
+
+def _groups(samples: Samples) -> NDArray[np.int64]:
+    return np.zeros(len(samples), np.int64) if samples.labels is None else samples.labels.numpy()
+
+
+def _ranks(groups: NDArray[np.int64], keys: NDArray[np.generic]) -> NDArray[np.int64]:
+    """Each sample's place in its own group when the group is sorted by key."""
+    order = np.lexsort((keys, groups))
+    _, starts, counts = np.unique(groups[order], return_index=True, return_counts=True)
+    ranks = np.empty(len(groups), np.int64)
+    ranks[order] = np.arange(len(groups)) - np.repeat(starts, counts)
+    return ranks
+
+
+def _hashed(n: int, salt: int) -> NDArray[np.uint64]:
+    """SplitMix64 of 0, 1, ..., n - 1 (Steele, Lea & Flood 2014): fixed numbers without order."""
+    z = (np.arange(n, dtype=np.uint64) + np.uint64(salt << 40)) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
