@@ -1,0 +1,121 @@
+"""Several runs side by side: what differs in their configs, and what came of it."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from vergence.report import figures
+from vergence.report.document import Section, document, section
+from vergence.report.pieces import paragraph, percent, picture, shown, side_by_side, table
+from vergence.report.record import Record, finite, flat, mapping, read
+from vergence.report.summary import accuracy_rows, label_words
+
+
+def compare(run_directories: Sequence[str | Path]) -> str:
+    """Several runs as one page: accuracies, thermometers, loss curves on one axis, and the settings that differ."""
+    if not run_directories:
+        raise ValueError("Nothing to compare: expected at least one run directory, got none.")
+    records = _named([read(directory) for directory in run_directories])
+    return document(
+        f"{len(records)} runs side by side",
+        _verdict(records),
+        [_accuracies(records), _learning(records), _diagnostics(records), _settings(records), _missing(records)],
+    )
+
+
+def _named(records: Sequence[Record]) -> dict[str, Record]:
+    """Records by directory name, or by path where two directories share a name."""
+    names = [record.name for record in records]
+    return {
+        name if names.count(name) == 1 else str(record.path): record
+        for name, record in zip(names, records, strict=True)
+    }
+
+
+def _verdict(records: dict[str, Record]) -> str:
+    """The best accuracy of a trained encoder, and which run it belongs to."""
+    best = [
+        (row["accuracy"], name, row)
+        for name, record in records.items()
+        for row in accuracy_rows(record)
+        if row["features"] == "trained encoder"
+    ]
+    if not best:
+        return f"{len(records)} runs, none with an accuracy yet."
+    accuracy, name, row = max(best, key=lambda entry: entry[0])
+    return f"{name} is most accurate: {percent(accuracy)} by {row['classifier']} with {label_words(row['labels'])}."
+
+
+def _accuracies(records: dict[str, Record]) -> Section | None:
+    keys = dict.fromkeys(_key(row) for record in records.values() for row in accuracy_rows(record))
+    cells = [[*key, *(_accuracy(record, key) for record in records.values())] for key in keys]
+    return section("Accuracies", table(["features", "classifier", "labels", *records], cells)) if cells else None
+
+
+def _key(row: Mapping[str, Any]) -> tuple[str, str, str]:
+    return row["features"], row["classifier"], row["labels"]
+
+
+def _accuracy(record: Record, key: tuple[str, str, str]) -> str | None:
+    for row in accuracy_rows(record):
+        if _key(row) == key:
+            known = finite(row.get("low")) and finite(row.get("high"))
+            spread = f" ± {50 * (row['high'] - row['low']):.1f}" if known else ""
+            return percent(row["accuracy"]).replace(" %", f"{spread} %")
+    return None
+
+
+def _learning(records: dict[str, Record]) -> Section | None:
+    curves = {name: record.series("step", "loss") for name, record in records.items()}
+    curves = {name: curve for name, curve in curves.items() if len(curve[0])}
+    heats = {name: mapping(record.results.get("thermometer")) for name, record in records.items()}
+    positions = {name: float(heat["position"]) for name, heat in heats.items() if finite(heat.get("position"))}
+    objectives = {heat.get("objective") for heat in heats.values() if heat.get("objective")}
+    caution = paragraph("The objectives differ, so their losses are not comparable; the thermometers are.")
+    return section(
+        "Is it learning?",
+        caution if len(objectives) > 1 else None,
+        side_by_side(*_drawn(curves, positions)) if curves or positions else None,
+    )
+
+
+def _drawn(curves: dict[str, tuple[np.ndarray, ...]], positions: dict[str, float]) -> list[Markup]:
+    drawn = []
+    if curves:
+        ends = ", ".join(f"{name} ends at {loss[-1]:.3f}" for name, (_, loss) in curves.items())
+        drawing = figures.loss_curves({name: (steps, loss) for name, (steps, loss) in curves.items()})
+        drawn.append(picture(drawing, "Loss curves on one axis.", description=f"Loss curves: {ends}."))
+    if positions:
+        words = ", ".join(f"{name} {position:.2f}" for name, position in positions.items())
+        caption = "Thermometers: 0 is chance, 1 the floor of each run's own objective."
+        drawn.append(
+            picture(
+                figures.thermometer(positions), caption, description=f"Positions between chance and floor: {words}."
+            )
+        )
+    return drawn
+
+
+def _diagnostics(records: dict[str, Record]) -> Section | None:
+    names = dict.fromkeys(name for record in records.values() for name in mapping(record.results.get("diagnostics")))
+    cells = [[name.replace("_", " "), *(record.diagnostic(name) for record in records.values())] for name in names]
+    return section("Diagnostics", table(["diagnostic", *records], cells)) if cells else None
+
+
+def _settings(records: dict[str, Record]) -> Section | None:
+    """Only what differs; a setting that a run does not have is a dash."""
+    settings = [flat(record.config) for record in records.values()]
+    names = dict.fromkeys(name for mine in settings for name in mine)
+    rows: list[list[Any]] = [[name, *(shown(mine.get(name)) for mine in settings)] for name in names]
+    rows = [row for row in rows if len(set(row[1:])) > 1]
+    if not rows:
+        return section("What differs", paragraph("The configs are equal."))
+    return section("What differs", table(["setting", *records], rows))
+
+
+def _missing(records: dict[str, Record]) -> Section | None:
+    rows = [[name, line] for name, record in records.items() for line in record.missing]
+    return section("What is missing", table(["run", "what"], rows)) if rows else None

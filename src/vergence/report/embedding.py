@@ -1,0 +1,119 @@
+"""The map of an embedding: which picture, how faithful it is, and the scatter that shows it."""
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+from markupsafe import Markup
+
+from vergence.report.pieces import piece
+
+Points = Float[np.ndarray, "n 2"]
+
+MOST_SAMPLES = 50_000  # a map of more is a blot, and a page of more is slow to open
+ANCHORS = 500  # samples whose neighbours are compared: the standard error of the share is then under 0.01
+NO_LABEL = 65_535  # what the script reads as a sample without a label
+
+
+@dataclass(frozen=True)
+class Projection:
+    """Points in the plane, with the share of variance they keep and the share of neighbours they preserve."""
+
+    points: Points
+    explained: float
+    preserved: float
+    chance: float
+    neighbours: int
+
+
+def principal_plane(h: Float[np.ndarray, "n d"], *, neighbours: int = 10) -> Projection:
+    """The two directions of largest variance (PCA), exact and without parameters.
+
+    A linear picture of a curved thing: ``preserved`` is the share of each sample's nearest neighbours that are still
+    among its nearest in the picture, and ``chance`` what a random picture would keep.
+    """
+    centred = (h - h.mean(axis=0)).astype(np.float64)
+    variances, directions = np.linalg.eigh(centred.T @ centred)
+    plane = directions[:, ::-1][:, :2]
+    # The sign of an eigenvector is arbitrary: fix it, so that the same features give the same picture.
+    plane = plane * np.where(plane.sum(axis=0) < 0, -1.0, 1.0)
+    points = centred @ plane
+    if points.shape[1] < 2:
+        points = np.pad(points, ((0, 0), (0, 2 - points.shape[1])))
+    total = variances.sum()
+    neighbours = min(neighbours, len(h) - 1)
+    return Projection(
+        points=points,
+        explained=float(variances[-2:].sum() / total) if total > 0 else 1.0,
+        preserved=preserved_neighbours(centred, points, neighbours=neighbours),
+        chance=neighbours / max(len(h) - 1, 1),
+        neighbours=neighbours,
+    )
+
+
+def preserved_neighbours(h: Float[np.ndarray, "n d"], points: Points, *, neighbours: int) -> float:
+    """The share of the nearest neighbours in ``h`` that are also nearest in ``points``, over evenly spaced anchors."""
+    anchors = np.unique(np.linspace(0, len(h) - 1, min(ANCHORS, len(h))).astype(int))
+    pairs = zip(nearest(h, anchors, neighbours), nearest(points, anchors, neighbours), strict=True)
+    shares = [len(np.intersect1d(high, low)) / max(neighbours, 1) for high, low in pairs]
+    return float(np.mean(shares))
+
+
+def nearest(h: Float[np.ndarray, "n d"], anchors: Int[np.ndarray, " m"], count: int) -> Int[np.ndarray, "m k"]:
+    """The ``count`` rows nearest to each anchor row, itself excluded, nearest first."""
+    squares = np.einsum("nd,nd->n", h, h)
+    found = np.empty((len(anchors), count), dtype=np.int64)
+    for row, anchor in enumerate(anchors):
+        distance = squares - 2 * (h @ h[anchor])
+        distance[anchor] = np.inf
+        closest = np.argpartition(distance, count - 1)[:count] if count else np.empty(0, dtype=np.int64)
+        found[row] = closest[np.argsort(distance[closest], kind="stable")]
+    return found
+
+
+def shown_rows(n: int, thumbnails: int) -> Int[np.ndarray, " m"]:
+    """Which of ``n`` samples a map shows: all, or those with a thumbnail and an even choice of the others."""
+    if n <= MOST_SAMPLES:
+        return np.arange(n)
+    first = min(thumbnails, MOST_SAMPLES)
+    return np.concatenate([np.arange(first), np.linspace(first, n - 1, MOST_SAMPLES - first).astype(np.int64)])
+
+
+def scatter(
+    points: Points,
+    *,
+    labels: Int[np.ndarray, " n"] | None = None,
+    classes: Sequence[str] = (),
+    rows: Int[np.ndarray, " n"] | None = None,
+    names: Sequence[str] = (),
+    circle: bool = False,
+    thumbnails: bool = True,
+    description: str,
+    caption: str,
+) -> Markup:
+    """A map that shows the sample under the pointer, finger or arrow keys.
+
+    ``rows`` are the sample numbers of the points when they are not 0, 1, 2, …; they also number the page's thumbnails.
+    """
+    low, high = (np.full(2, -1.0), np.full(2, 1.0)) if circle else (points.min(axis=0), points.max(axis=0))
+    extent = np.maximum(high - low, 1e-12 + 1e-6 * (high - low).max())
+    data = {
+        "points": _packed(np.round((points - low) / extent * 65_535), "<u2"),
+        "extent": (extent / extent.max()).tolist(),
+        "labels": None if labels is None else _packed(np.where(labels < 0, NO_LABEL, labels), "<u2"),
+        "rows": None if rows is None or np.array_equal(rows, np.arange(len(rows))) else _packed(rows, "<u4"),
+        "classes": list(classes),
+        "names": list(names),
+        "circle": circle,
+        "thumbnails": thumbnails,
+    }
+    counts = [] if labels is None else np.bincount(labels[labels >= 0], minlength=len(classes)).tolist()
+    legend = list(zip(classes, counts, strict=False))
+    return piece("scatter", data, legend, description, caption)
+
+
+def _packed(values: np.ndarray, kind: str) -> str:
+    """Integers as little-endian bytes in base64: two bytes a coordinate instead of twenty characters."""
+    return base64.b64encode(values.astype(kind).tobytes()).decode()

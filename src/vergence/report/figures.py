@@ -1,0 +1,188 @@
+"""The figures of the page as plain matplotlib: arrays in, a Figure out, for notebooks as well.
+
+Figures are narrow, so that their text is readable on a phone; the page puts them side by side where there is room.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from vergence.report.colours import ACCENT, CONTRAST, INK, LINE, PAPER, QUIET, category
+
+Series = Float[np.ndarray, " n"]
+
+# Above this many points a curve is drawn as means of equal bins: more cannot be told apart at the width of a page.
+MOST_POINTS = 400
+MARKERS = "osD^vPX*<>"
+
+
+def loss_curve(
+    steps: Series,
+    loss: Series,
+    *,
+    chance: float | None = None,
+    floor: float | None = None,
+    random: float | None = None,
+) -> Figure:
+    """The loss along training between the value at collapse and the value that nothing can be below."""
+    figure, axes = _canvas("step", "loss")
+    axes.plot(*_thinned(steps, loss), color=ACCENT, linewidth=1.6)
+    _level(axes, chance, "chance: all embeddings coincide", "--", CONTRAST)
+    _level(axes, random, "random embeddings", ":", QUIET)
+    _level(axes, floor, "floor: nothing can be below", "-.", INK)
+    axes.margins(y=0.12)
+    return figure
+
+
+def loss_curves(curves: Mapping[str, tuple[Series, Series]], *, label: str = "loss") -> Figure:
+    """Several runs on one axis; each line ends in a mark of its own shape."""
+    figure, axes = _canvas("step", label)
+    for number, (name, (steps, loss)) in enumerate(curves.items()):
+        x, y = _thinned(steps, loss)
+        colour, marker = category(number), MARKERS[number % len(MARKERS)]
+        axes.plot(x, y, color=colour, linewidth=1.6, marker=marker, markevery=[-1], markersize=6, label=_plain(name))
+    _legend(axes)
+    return figure
+
+
+def alignment_uniformity_plane(
+    alignment: Series, uniformity: Series, *, steps: Series | None = None, floor: float | None = None
+) -> Figure:
+    """The path of training in the plane of Wang & Isola (2020): lower left is better in both respects."""
+    figure, axes = _canvas("alignment: distance of the two views", "uniformity")
+    axes.plot(alignment, uniformity, color=LINE, linewidth=1.4, zorder=1)
+    axes.scatter(alignment, uniformity, s=20, color=ACCENT, alpha=0.5, linewidths=0, zorder=2)
+    axes.scatter(alignment[:1], uniformity[:1], s=46, facecolor=PAPER, edgecolor=ACCENT, linewidths=1.6, zorder=3)
+    axes.scatter(alignment[-1:], uniformity[-1:], s=54, color=ACCENT, zorder=3)
+    ends = ("start", "end") if steps is None else (f"step {steps[0]:,.0f}", f"step {steps[-1]:,.0f}")
+    for end, text in ((0, ends[0]), (-1, ends[1])) if len(alignment) > 1 else ((-1, ends[1]),):
+        axes.annotate(text, (alignment[end], uniformity[end]), (9, -4), textcoords="offset points", color=INK)
+    _level(axes, floor, "floor: the uniform law", "-.", INK)
+    axes.margins(0.16)
+    return figure
+
+
+def spectrum(singular_values: Series, *, effective_rank: float | None = None) -> Figure:
+    """Singular values of the representation over the largest: a cliff means that directions have died."""
+    figure, axes = _canvas("direction, in order", "singular value / largest")
+    values = np.sort(np.asarray(singular_values, dtype=float))[::-1]
+    largest = values[0] if values[0] > 0 else 1.0
+    # A direction below this has no float32 digits left; drawing it there keeps the axis readable.
+    shares = np.maximum(values / largest, float(np.finfo(np.float32).eps))
+    axes.plot(np.arange(1, len(shares) + 1), shares, color=ACCENT, linewidth=1.6, marker="o", markersize=2.5)
+    axes.set_yscale("log")
+    if effective_rank is not None:
+        axes.axvline(effective_rank, color=CONTRAST, linestyle="--", linewidth=1.2)
+        text = f"effective rank {effective_rank:.1f} of {len(shares)}"
+        left = effective_rank < len(shares) / 2
+        axes.annotate(
+            text, (effective_rank, 0.96), (4 if left else -4, 0), xycoords=axes.get_xaxis_transform(),
+            textcoords="offset points", ha="left" if left else "right", va="top", color=CONTRAST,
+        )  # fmt: skip
+    return figure
+
+
+def accuracies(rows: Sequence[Mapping[str, Any]]) -> Figure:
+    """Accuracies with their intervals, grouped by classifier and labels; each kind of features has its own mark."""
+    groups = list(dict.fromkeys(f"{row['classifier']}\n{row['labels']}" for row in rows))
+    kinds = list(dict.fromkeys(row["features"] for row in rows))
+    figure, axes = _canvas("accuracy on held-out samples", "", height=0.8 + 0.62 * len(groups))
+    for row in rows:
+        kind = kinds.index(row["features"])
+        y = groups.index(f"{row['classifier']}\n{row['labels']}") + 0.2 * (kind - (len(kinds) - 1) / 2)
+        low, high = row.get("low", row["accuracy"]), row.get("high", row["accuracy"])
+        colour = (ACCENT, QUIET, CONTRAST)[kind % 3]
+        axes.plot([low, high], [y, y], color=colour, linewidth=1.6, solid_capstyle="butt")
+        axes.plot(row["accuracy"], y, MARKERS[kind % len(MARKERS)], color=colour, markersize=6)
+    axes.set_yticks(range(len(groups)), [_plain(group) for group in groups])
+    axes.set_ylim(len(groups) - 0.5, -0.5)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
+    marks = [(_plain(kind), MARKERS[number % len(MARKERS)], (ACCENT, QUIET, CONTRAST)[number % 3])
+             for number, kind in enumerate(kinds)]  # fmt: skip
+    for name, marker, colour in marks:
+        axes.plot([], [], marker, color=colour, markersize=6, label=name)
+    _legend(axes)
+    return figure
+
+
+def thermometer(positions: Mapping[str, float], *, chance: float | None = None, floor: float | None = None) -> Figure:
+    """Where losses stand between chance (0) and the floor (1); outside means worse than chance, or impossible."""
+    figure, axes = _canvas("", "", height=0.75 + 0.36 * len(positions))
+    for row, position in enumerate(positions.values()):
+        axes.plot([0, 1], [row, row], color=LINE, linewidth=7, solid_capstyle="round", zorder=1)
+        axes.plot([0, np.clip(position, 0, 1)], [row, row], color=ACCENT, linewidth=7, solid_capstyle="round", zorder=2)
+        axes.plot(position, row, "o", markersize=10, color=PAPER, markeredgecolor=ACCENT, markeredgewidth=2, zorder=3)
+        axes.annotate(f"{position:.2f}", (position, row), (0, 9), textcoords="offset points", ha="center", color=INK)
+    axes.set_yticks(range(len(positions)), [_plain(name) for name in positions])
+    axes.set_ylim(len(positions) - 0.5, -0.7)
+    ends = [name if value is None else f"{name}\n{value:.3f}" for name, value in (("chance", chance), ("floor", floor))]
+    axes.set_xticks([0, 1], ends)
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
+    return figure
+
+
+def circle_density(z: Float[np.ndarray, "n 2"], *, concentration: float = 60.0) -> Figure:
+    """Density of directions around the circle, over that of the uniform law: a flat line at 1 is perfect uniformity.
+
+    A von Mises kernel of the given concentration (a spread of about 7 degrees) smooths the angles.
+    """
+    figure, axes = _canvas("angle in degrees", "density / uniform density")
+    angles = np.arctan2(z[:, 1], z[:, 0])
+    grid = np.linspace(-np.pi, np.pi, 361)
+    counts, edges = np.histogram(angles, bins=720, range=(-np.pi, np.pi))
+    centres = (edges[1:] + edges[:-1]) / 2
+    kernel = np.exp(concentration * (np.cos(grid[:, None] - centres) - 1))
+    density = kernel @ counts / (len(angles) * kernel.mean(axis=1))
+    axes.fill_between(np.degrees(grid), density, color=ACCENT, alpha=0.25, linewidth=0)
+    axes.plot(np.degrees(grid), density, color=ACCENT, linewidth=1.6)
+    _level(axes, 1.0, "uniform", "-.", INK)
+    axes.set_xticks([-180, -90, 0, 90, 180])
+    axes.set_ylim(bottom=0)
+    return figure
+
+
+def _canvas(across: str, up: str, *, height: float = 3.2) -> tuple[Figure, Axes]:
+    """An empty figure in the page's manner: no box, a light grid, text large enough at phone width."""
+    figure = Figure(figsize=(5.0, height), layout="constrained", facecolor="none")
+    axes = figure.add_subplot(facecolor="none")
+    axes.set_xlabel(across, color=QUIET)
+    axes.set_ylabel(up, color=QUIET)
+    axes.grid(color=LINE, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.tick_params(colors=QUIET, which="both", length=0)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.spines["bottom"].set_color(LINE)
+    return figure, axes
+
+
+def _level(axes: Axes, value: float | None, text: str, style: str, colour: str) -> None:
+    """A horizontal line with its meaning and value written on it."""
+    if value is None or not np.isfinite(value):
+        return
+    axes.axhline(value, color=colour, linestyle=style, linewidth=1.2)
+    where = axes.get_yaxis_transform()
+    axes.annotate(
+        f"{text}, {value:.3f}", (0.99, value), (0, 3), xycoords=where, textcoords="offset points",
+        ha="right", va="bottom", color=colour, fontsize=9,
+    )  # fmt: skip
+
+
+def _legend(axes: Axes) -> None:
+    axes.legend(frameon=False, labelcolor=INK, fontsize=9, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
+
+
+def _thinned(x: Series, y: Series) -> tuple[Series, Series]:
+    if len(x) <= MOST_POINTS:
+        return x, y
+    parts = [np.array_split(values, MOST_POINTS) for values in (x, y)]
+    return np.array([part.mean() for part in parts[0]]), np.array([part.mean() for part in parts[1]])
+
+
+def _plain(text: str) -> str:
+    """``text`` with its dollars kept: matplotlib would read what stands between two of them as mathematics."""
+    return str(text).replace("$", r"\$")
