@@ -1,0 +1,40 @@
+"""The augmentation graph: contrastive learning read as spectral clustering.
+
+``AugmentationGraph`` is exact for a finite kernel and estimated for real views; the spectral loss factorises it, its
+top eigenvectors are what perfect features span, and its certificates bound the error of a linear probe.
+"""
+
+from vergence.theory.graph.alignment import SubspaceAlignment, subspace_alignment
+from vergence.theory.graph.augmentation import AugmentationGraph
+from vergence.theory.graph.certificates import (
+    embedding_dimension,
+    label_residual,
+    majority_error,
+    population_probe,
+    probe_error,
+    recovery_theorem,
+    spectral_probe,
+)
+from vergence.theory.graph.factorisation import (
+    matrix_factorisation_loss,
+    optimal_features,
+    spectral_minimum,
+    spectral_population_loss,
+)
+
+__all__ = [
+    "AugmentationGraph",
+    "SubspaceAlignment",
+    "embedding_dimension",
+    "label_residual",
+    "majority_error",
+    "matrix_factorisation_loss",
+    "optimal_features",
+    "population_probe",
+    "probe_error",
+    "recovery_theorem",
+    "spectral_minimum",
+    "spectral_population_loss",
+    "spectral_probe",
+    "subspace_alignment",
+]
