@@ -1,0 +1,89 @@
+"""Collapse: which way, if any, embeddings have given up the room they have; a verdict with its evidence."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from vergence.diagnostics.arrays import Array, chosen_rows, sampled, unit
+from vergence.diagnostics.geometry import ANCHORS, neighbours
+from vergence.diagnostics.spectrum import dead_directions, entropy_rank
+
+Kind = Literal["complete", "dimensional", "cluster", "none"]
+
+# Thresholds were set between the healthy and the injected cases of benchmarks/faults_of_learning.py.
+COMPLETE = 1e-3  # variance of unit rows, of at most 1
+DEAD_SHARE = 0.5  # of the directions there is room for
+FEW_DIRECTIONS = 0.05  # effective directions over the room there is
+TIGHT = 1e-3  # distance to the nearest row over the mean distance
+
+
+@dataclass(frozen=True, eq=False)
+class Collapse:
+    """``variance`` of the unit rows (0 when they coincide, 1 when they cancel), ``rank`` the effective number of
+    directions around their mean, ``dead`` how many of ``room`` directions have no variance, ``tightness`` the median
+    distance to the nearest row over the mean distance. ``directions`` are the dead ones, as columns.
+    """
+
+    kind: Kind
+    evidence: tuple[str, ...]
+    variance: float
+    rank: float
+    dead: int
+    room: int
+    tightness: float
+    n: int
+    directions: Tensor = field(repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        named = {name: value for name, value in vars(self).items() if name != "directions"}
+        return {**named, "evidence": list(self.evidence)}
+
+
+def collapse(h: Array, *, seed: int = 0) -> Collapse:
+    """Complete (one point), dimensional (few directions), cluster (few points) or none.
+
+    Of the rows on the unit sphere, around their mean, so that non-negative features are not taken for a cone. At most
+    50,000 rows are looked at; nearest rows are those of 4096 of them.
+
+    References:
+        Jing et al. (2022), dimensional collapse. https://arxiv.org/abs/2110.09348
+    """
+    rows = unit(sampled(h, 50_000, seed=seed))
+    n, d = rows.shape
+    room = min(d, n - 1)
+    values, directions = _centred_spectrum(rows)
+    variance = float(values.square().sum() / n)
+    dead = dead_directions(values[:room])
+    rank = entropy_rank(values.square())
+    tightness = _tightness(rows, seed=seed)
+    kind, evidence = _judged(variance, rank, dead, room, tightness)
+    return Collapse(kind, evidence, variance, rank, dead, room, tightness, n, directions[:, room - dead :])
+
+
+def _judged(variance: float, rank: float, dead: int, room: int, tightness: float) -> tuple[Kind, tuple[str, ...]]:
+    if variance < COMPLETE:
+        return "complete", (f"The unit rows have a variance of {variance:.2g} of at most 1: they are one point.",)
+    spent = f"{dead} of {room} directions carry nothing; the others amount to {rank:.1f}."
+    if room > 2 and (dead >= DEAD_SHARE * room or rank < max(1.5, FEW_DIRECTIONS * room)):
+        return "dimensional", (spent,)
+    if tightness < TIGHT:
+        return "cluster", (
+            f"Rows sit on a few points: the nearest row is {tightness:.2g} of the mean distance away, in the median.",
+        )
+    return "none", (f"The unit rows have a variance of {variance:.2g}.", spent)
+
+
+def _centred_spectrum(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Singular values around the mean, largest first, and their directions as columns."""
+    centred = rows.double() - rows.double().mean(dim=0)
+    eigenvalues, directions = torch.linalg.eigh(centred.T @ centred)
+    return eigenvalues.clamp(min=0).flip(0).sqrt(), directions.flip(1)
+
+
+def _tightness(rows: Tensor, *, seed: int) -> float:
+    anchors = torch.from_numpy(chosen_rows(len(rows), ANCHORS, seed=seed)).to(rows.device)
+    nearest, _ = neighbours(rows, anchors, k=1)
+    typical = 1 - rows.double().mean(dim=0).square().sum() * len(rows) / (len(rows) - 1) + 1 / (len(rows) - 1)
+    return float((1 - nearest.double().median()).clamp(min=0) / typical.clamp(min=1e-12))

@@ -1,0 +1,63 @@
+"""Estimate: a measured number with a 95 % interval, the rows it rests on, and how the interval was made."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import t
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """``low`` to ``high`` covers the population's value in about 95 of 100 samples of ``n`` rows."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+    method: str
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        return self.low, self.high
+
+    def __float__(self) -> float:
+        return self.value
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"value": self.value, "low": self.low, "high": self.high, "n": self.n, "method": self.method}
+
+
+def mean(values: np.ndarray, *, method: str = "Student's t") -> Estimate:
+    """The mean of independent values."""
+    n = len(values)
+    error = float(np.std(values, ddof=1, dtype=np.float64)) / math.sqrt(n)
+    return normal(float(np.mean(values, dtype=np.float64)), error, n=n, method=method)
+
+
+def normal(value: float, error: float, *, n: int, method: str) -> Estimate:
+    """A value with a standard error."""
+    half = float(t.ppf(0.975, max(1, n - 1))) * error
+    return Estimate(value, value - half, value + half, n, method)
+
+
+def jackknife(value: float, without: Sequence[float], *, n: int) -> Estimate:
+    """A value with the values found when each of g groups of rows is left out.
+
+    The standard error is sqrt((g - 1) / g sum (value_g - mean)^2), with g - 1 degrees of freedom.
+    """
+    groups = len(without)
+    error = math.sqrt((groups - 1) * float(np.var(without)))
+    half = float(t.ppf(0.975, groups - 1)) * error
+    return Estimate(value, value - half, value + half, n, f"jackknife over {groups} groups of rows")
+
+
+def bootstrap(value: float, resampled: np.ndarray, *, n: int) -> Estimate:
+    """A value with the standard deviation of its bootstrap values.
+
+    Not their percentiles: a maximum is biased upwards in every resample, and its percentiles need not hold the value.
+    """
+    half = float(t.ppf(0.975, len(resampled) - 1) * np.std(resampled, ddof=1))
+    return Estimate(value, value - half, value + half, n, f"bootstrap, {len(resampled)} resamples")

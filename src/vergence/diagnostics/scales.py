@@ -1,0 +1,195 @@
+"""Scales: what each objective is worth at collapse, at random and at its floor, for a batch of n pairs in d dimensions.
+
+All floors come from three facts about points on a sphere. (1) The objective is convex in the scores, so replacing each
+anchor's negatives by their mean only lowers it. (2) ||sum of all embeddings||^2 >= 0, so negatives cannot all be
+opposite: their mean similarity is at least -(1 + P) / (2n - 2) when positives have mean similarity P. (3) d dimensions
+hold no more than d orthogonal directions (Welch). The best case is P = 1 with the n pairs on a regular simplex.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import betaln, gammaln, ive, logsumexp
+
+DRAWS = 2_000_000  # similarities drawn for a Monte Carlo value: a tenth of a second
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Three marks of an objective; ``attained`` says whether some batch reaches the floor, or it is only a bound.
+
+    ``random_error`` is the standard error of ``random``, zero where it is a closed form.
+    """
+
+    chance: float
+    random: float
+    floor: float
+    attained: bool
+    random_error: float = 0.0
+    note: str = ""
+
+
+def info_nce(n: int, d: int, *, temperature: float, negatives: int | None = None) -> Scale:
+    """Queries against n keys; or, with ``negatives``, against the own key and that many others.
+
+    Negatives from elsewhere may all be opposite to the query, which keys of the same batch may not.
+    """
+    others = n - 1 if negatives is None else negatives
+    gap = n / (n - 1) if negatives is None else 2.0
+    random, error = _random_contrast(d, others, temperature=temperature, positive=True)
+    floor = _softplus(math.log(others) - gap / temperature)
+    return Scale(math.log(others + 1), random, floor, negatives is not None or d >= n - 1, error)
+
+
+def two_modal(n: int, d: int, *, temperature: float) -> Scale:
+    """The mean of two ``info_nce``, which one simplex minimises together."""
+    return info_nce(n, d, temperature=temperature)
+
+
+def nt_xent(n: int, d: int, *, temperature: float) -> Scale:
+    """log(1 + (2n - 2) exp(-n / ((n - 1) T))) at the floor, log(2n - 1) at collapse."""
+    random, error = _random_contrast(d, 2 * n - 2, temperature=temperature, positive=True)
+    floor = _softplus(math.log(2 * n - 2) - n / ((n - 1) * temperature))
+    return Scale(math.log(2 * n - 1), random, floor, d >= n - 1, error)
+
+
+def supervised(n: int, d: int, *, temperature: float, classes: int | None = None) -> Scale:
+    """With ``classes`` equally frequent in the batch: the simplex of class centres; else the floor for any labels.
+
+    References:
+        Graf et al. (2021), Theorem 2. https://arxiv.org/abs/2102.08817
+    """
+    scale = nt_xent(n, d, temperature=temperature)
+    if classes is None:
+        return Scale(scale.chance, scale.random, scale.floor, False, scale.random_error, "a bound for any labels")
+    members = 2 * n / classes
+    away = math.log(2 * n - members) - classes / ((classes - 1) * temperature)
+    floor = float(np.logaddexp(math.log(members - 1), away))
+    note = "for a batch with equally frequent classes; other batches may be lower"
+    return Scale(scale.chance, scale.random, floor, d >= classes - 1, scale.random_error, note)
+
+
+def decoupled(n: int, d: int, *, temperature: float) -> Scale:
+    """log(2n - 2) at collapse; n / ((n - 1) T) below that at the floor."""
+    random, error = _random_contrast(d, 2 * n - 2, temperature=temperature, positive=False)
+    chance = math.log(2 * n - 2)
+    return Scale(chance, random, chance - n / ((n - 1) * temperature), d >= n - 1, error)
+
+
+def flat_nce(n: int, d: int, *, temperature: float) -> Scale:
+    """Always 1: the value carries no information, only the gradient does."""
+    return Scale(1.0, 1.0, 1.0, True, note="this objective is always 1; watch nt_xent or decoupled instead")
+
+
+def revised_info_nce(n: int, d: int, *, temperature: float, weight: float | None) -> Scale:
+    """E ||z - z+||^2 + weight E log sum exp(z . z- / T)."""
+    weight = 2 * temperature if weight is None else weight
+    random, error = _random_contrast(d, 2 * n - 2, temperature=temperature, positive=False)
+    count = math.log(2 * n - 2)
+    floor = weight * (count - 1 / ((n - 1) * temperature))
+    return Scale(weight * (count + 1 / temperature), 2 + weight * random, floor, d >= n - 1, weight * error)
+
+
+def linear_contrastive(n: int, d: int, *, weight: float) -> Scale:
+    """-E z1 . z2 + weight E z1 . z2-: bilinear, so opposite views win when the weight is large."""
+    floor = min(-1 - weight / (n - 1), 1 - weight)
+    return Scale(weight - 1, 0.0, floor, True)
+
+
+def triplet(n: int, d: int, *, margin: float, mining: str) -> Scale:
+    """The margin at collapse, zero when every negative is further than every positive by the margin."""
+    return Scale(margin, math.nan, 0.0, True)
+
+
+def alignment(n: int, d: int, *, alpha: float) -> Scale:
+    """Zero at collapse and at the floor; at random 2^alpha B(a + alpha / 2, a) / B(a, a) with a = (d - 1) / 2."""
+    half = (d - 1) / 2
+    random = 2.0**alpha * math.exp(betaln(half + alpha / 2, half) - betaln(half, half)) if d > 1 else 2 ** (alpha - 1)
+    return Scale(0.0, random, 0.0, True, note="perfect alignment is also what collapse gives")
+
+
+def uniformity(n: int, d: int, *, t: float) -> Scale:
+    """Zero at collapse; at random -2t + log 0F1(; d/2; t^2); the floor holds for n distinct points.
+
+    The uniform law minimises the energy with self-pairs, so n points without them reach at least
+    log((n e^L - 1) / (n - 1)); the simplex gives -2tn / (n - 1). The larger of the two bounds is the floor.
+    """
+    uniform = -2 * t + log_bessel(d, 2 * t)
+    without_self = (n * math.exp(uniform) - 1) / (n - 1)
+    bounds = [-2 * t * n / (n - 1)] + ([math.log(without_self)] if without_self > 0 else [])
+    return Scale(0.0, uniform, max(bounds), n <= d + 1)
+
+
+def align_uniform(n: int, d: int, *, align_weight: float, uniform_weight: float, alpha: float, t: float) -> Scale:
+    """The weighted sum; both terms reach their floor together."""
+    spread, close = uniformity(n, d, t=t), alignment(n, d, alpha=alpha)
+    random = align_weight * close.random + uniform_weight * spread.random
+    return Scale(0.0, random, uniform_weight * spread.floor, spread.attained)
+
+
+def spectral(n: int, d: int, *, mu: float) -> Scale:
+    """mu - 2 at collapse on the boundary of the ball; -2 + mu (n - d) / (d (n - 1)) at the floor when n > d, else -2.
+
+    For n > d: a matrix of rank d has squared norm at least trace^2 / d. With P the mean positive product and
+    products of at most mu this leaves -2P + max(0, nP^2 / d - mu P) / (n - 1), minimised over P.
+    """
+    rigorous = 2 * (n - 1) >= mu * (2 * n / d + 1)  # else negative products could pay, and only -2 is safe
+    best = min(mu, max(d * mu / n, d * (2 * (n - 1) + mu) / (2 * n)))
+    floor = (-2 * best + max(0.0, n * best**2 / d - mu * best) / (n - 1)) / mu if rigorous else -2.0
+    return Scale(
+        mu - 2, mu / d, floor, n <= d, note=f"a collapsed encoder that may shrink settles at {-1 / max(1, mu):.4g}"
+    )
+
+
+def barlow_twins(n: int, d: int, *, off_diagonal: float) -> Scale:
+    """d at collapse (constant columns correlate with nothing); zero at the floor if d < n.
+
+    A correlation matrix of n rows has rank n - 1; with c the mean of its diagonal the loss is at least
+    d - 2dc + (1 - w) d c^2 + w d^2 c^2 / (n - 1), minimised over c. At random E C_ij^2 = 1 / (n - 1).
+    """
+    rank, crowded = n - 1, d > n - 1 and off_diagonal <= 1
+    floor = d * (1 - 1 / (1 - off_diagonal + off_diagonal * d / rank)) if crowded else 0.0
+    random = d * (1 + 1 / rank) + off_diagonal * d * (d - 1) / rank
+    return Scale(float(d), random, floor, d <= rank)
+
+
+def negative_cosine(n: int, d: int) -> Scale:
+    """-1 at collapse and at the floor, zero at random."""
+    return Scale(-1.0, 0.0, -1.0, True, note="-1 is also what collapse gives")
+
+
+def log_bessel(d: int, concentration: float) -> float:
+    """log E exp(concentration u . v) for a fixed and a uniform unit vector: log 0F1(; d/2; concentration^2 / 4)."""
+    if concentration == 0:
+        return 0.0
+    order = d / 2 - 1
+    scaled = float(ive(order, concentration)) if order >= 0 else math.nan
+    if scaled > 1e-280:  # below, the Bessel function has underflowed and the series converges in a few terms
+        return float(gammaln(d / 2) - order * math.log(concentration / 2) + math.log(scaled) + concentration)
+    terms = np.arange(2000)
+    series = 2 * terms * math.log(concentration / 2) - gammaln(terms + 1) - gammaln(d / 2 + terms) + gammaln(d / 2)
+    return float(logsumexp(series))
+
+
+def _random_contrast(d: int, others: int, *, temperature: float, positive: bool) -> tuple[float, float]:
+    """E log(exp(p / T) [if positive] + sum exp(s / T)) for independent uniform embeddings, and its standard error.
+
+    The loss is this minus p / T, whose mean is zero: left out, it does not add to the error. A similarity of uniform unit
+    vectors is 2B - 1 with B from Beta((d - 1) / 2, (d - 1) / 2), so no embeddings need be drawn.
+    """
+    candidates = others + int(positive)
+    anchors = min(4096, max(16, DRAWS // candidates))
+    generator = np.random.default_rng(0)
+    shape = (d - 1) / 2
+    drawn = (
+        generator.beta(shape, shape, (anchors, candidates))
+        if d > 1
+        else generator.integers(0, 2, (anchors, candidates))
+    )
+    values = logsumexp((2 * drawn - 1) / temperature, axis=1)
+    return float(values.mean()), float(values.std(ddof=1) / math.sqrt(anchors))
+
+
+def _softplus(x: float) -> float:
+    return float(np.logaddexp(0.0, x))

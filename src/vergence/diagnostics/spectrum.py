@@ -1,0 +1,214 @@
+"""The spectrum of features: how many directions they use. Computed in float64 from streamed d x d products."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from vergence.diagnostics import estimate
+from vergence.diagnostics.arrays import Array, chunks, loaded, sampled, shape, unit
+from vergence.diagnostics.estimate import Estimate
+from vergence.diagnostics.geometry import ANCHORS
+
+GROUPS = 10  # groups of rows for the jackknife
+EPSILON = 1e-7  # added to the shares of singular values: Garrido et al. (2023), Eq. 1
+WITHIN = 1e-4  # added to the within-class covariance: Thilak et al. (2024), Sec. 4
+DEAD = 1e-4  # of the strongest standard deviation: above what float32 training leaves of a direction that died
+DECAY_RANGE = (5, 100)  # indices of the eigenvalues a power law is fitted to: the first are data, the last are noise
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Sums over groups of rows: ``count [g]``, ``total [g, d]``, ``product [g, d, d]``, all float64."""
+
+    count: Tensor
+    total: Tensor
+    product: Tensor
+
+    @property
+    def n(self) -> int:
+        return int(self.count.sum())
+
+    def without(self, group: int) -> "Moments":
+        kept = torch.arange(len(self.count), device=self.count.device) != group
+        return Moments(self.count[kept], self.total[kept], self.product[kept])
+
+    def covariance(self) -> Tensor:
+        mean = self.total.sum(dim=0) / self.n
+        return self.product.sum(dim=0) / self.n - torch.outer(mean, mean)
+
+    def singular_values(self, *, centred: bool = False) -> Tensor:
+        """Singular values of the rows, largest first, resolved down to 1e-8 of the largest."""
+        gram = self.covariance() * self.n if centred else self.product.sum(dim=0)
+        return torch.linalg.eigvalsh(gram).clamp(min=0).flip(0).sqrt()[: self.n]
+
+
+def moments(h: Array, *, groups: int = GROUPS) -> Moments:
+    """Group sums in one pass over the rows, which need not fit in memory. Rows are dealt to groups in turn."""
+    n, d = shape(h)
+    groups = min(groups, n, max(1, 2**25 // d**2 + 3))  # 10 matrices up to d = 2048, fewer above: they must fit
+    device = h.device if isinstance(h, Tensor) else "cpu"
+    count, total, product = (
+        torch.zeros(groups, *size, dtype=torch.float64, device=device) for size in ((), (d,), (d, d))
+    )
+    for chunk in chunks(h):
+        for group in range(groups):
+            part = chunk[group::groups].double()
+            count[group] += len(part)
+            total[group] += part.sum(dim=0)
+            product[group].addmm_(part.T, part)
+    return Moments(count, total, product)
+
+
+def singular_values(h: Array, *, centred: bool = False) -> Tensor:
+    """Singular values of the matrix of rows, largest first, in float64."""
+    n, d = shape(h)
+    if n > d:
+        return moments(h, groups=1).singular_values(centred=centred)
+    rows = loaded(h).double()
+    return torch.linalg.svdvals(rows - rows.mean(dim=0) if centred else rows)
+
+
+def effective_rank(h: Array) -> float:
+    r"""RankMe: exp of the entropy of p_k = sigma_k / ||sigma||_1 + 1e-7, from 1 (one direction) to min(n, d).
+
+    Of the rows as they are: neither centred nor normalised. Others print different numbers under this name; see
+    :func:`effective_rank_variants`.
+
+    References:
+        Garrido et al. (2023), Eq. 1. https://arxiv.org/abs/2210.02885
+    """
+    return entropy_rank(singular_values(h), epsilon=EPSILON)
+
+
+def effective_rank_variants(h: Array) -> dict[str, float]:
+    """The numbers that papers and libraries print as an effective rank, by what they compute."""
+    return _variants(singular_values(h), singular_values(h, centred=True))
+
+
+def _variants(values: Tensor, centred: Tensor) -> dict[str, float]:
+    return {
+        "singular values, uncentred, 1e-7 (RankMe; vergence)": entropy_rank(values, epsilon=EPSILON),
+        "singular values, uncentred, 1e-5 (stable-pretraining)": entropy_rank(values, epsilon=1e-5),
+        "singular values, uncentred, no epsilon (Roy & Vetterli 2007)": entropy_rank(values),
+        "singular values, centred": entropy_rank(centred),
+        "eigenvalues of the covariance, 1e-7 (reptrix)": entropy_rank(centred**2, epsilon=EPSILON),
+        "eigenvalues of the second moment": entropy_rank(values**2),
+        "participation ratio": participation_ratio(centred),
+        "stable rank": stable_rank(centred),
+    }
+
+
+def entropy_rank(values: Tensor, *, epsilon: float = 0.0) -> float:
+    """exp of the entropy of values as shares of their sum; the shares are not renormalised after adding epsilon."""
+    if float(values.sum()) == 0:
+        return 1.0
+    return float(torch.special.entr(values / values.sum() + epsilon).sum().exp())
+
+
+def participation_ratio(values: Tensor) -> float:
+    """(sum lambda)^2 / sum lambda^2 of the eigenvalues lambda = sigma^2."""
+    eigenvalues = values.square()
+    total = float(eigenvalues.sum())
+    return total**2 / float(eigenvalues.square().sum()) if total else 1.0
+
+
+def stable_rank(values: Tensor) -> float:
+    """||H||_F^2 / ||H||_2^2: how many directions as strong as the strongest."""
+    return float(values.square().sum() / values[0].square()) if float(values[0]) else 1.0
+
+
+def decay_exponent(values: Tensor) -> float:
+    """alpha of eigenvalues ~ index^-alpha, by least squares in logarithms: near 1 is best in theory, large is collapse.
+
+    References:
+        Agrawal et al. (2022), alpha-ReQ. https://arxiv.org/abs/2202.05808
+    """
+    eigenvalues = values.square()
+    start, stop = DECAY_RANGE
+    usable = int((eigenvalues > 1e-12 * eigenvalues[0]).sum())
+    start, stop = (start, min(stop, usable)) if usable >= 3 * start else (1, usable)
+    if stop - start < 2:
+        return float("nan")
+    index = torch.arange(start, stop + 1, dtype=torch.float64, device=values.device)
+    x, y = index.log(), eigenvalues[start - 1 : stop].log()
+    x = x - x.mean()
+    return float(-(x * y).sum() / x.square().sum())
+
+
+def isotropy(h: Array, *, seed: int = 0) -> float:
+    """min over max of Z(c) = E exp(c . u) over the principal directions +-c of unit rows u: 1 when none stands out.
+
+    References:
+        Mu & Viswanath (2018), Sec. 2.2. https://arxiv.org/abs/1702.01417
+    """
+    rows = unit(sampled(h, ANCHORS, seed=seed)).double()
+    _, directions = torch.linalg.eigh(rows.T @ rows)
+    projected = rows @ directions
+    partition = torch.cat([projected.exp().mean(dim=0), (-projected).exp().mean(dim=0)])
+    return float(partition.min() / partition.max())
+
+
+def lidar(z1: Array, z2: Array) -> float:
+    """Effective rank of the linear discriminants that tell samples apart through their views: high is good.
+
+    The eigenvalues of W^-1/2 B W^-1/2, B the covariance of samples' mean views, W the mean covariance within samples.
+    With two views per sample W is coarse: compare runs of equal n only.
+
+    References:
+        Thilak et al. (2024), Sec. 4. https://arxiv.org/abs/2312.04000
+    """
+    shape(z1, "z1"), shape(z2, "z2")
+    first, second = loaded(z1, "z1").double(), loaded(z2, "z2").double()
+    centre, half = (first + second) / 2, (first - second) / 2
+    centre = centre - centre.mean(dim=0)
+    n, d = centre.shape
+    # Two views have the unbiased within-sample covariance 2 half half'.
+    within = 2 * half.T @ half / n + WITHIN * torch.eye(d, dtype=half.dtype, device=half.device)
+    whitened = torch.linalg.solve_triangular(torch.linalg.cholesky(within), centre.T, upper=False)
+    return entropy_rank(torch.linalg.eigvalsh(whitened @ whitened.T / (n - 1)).clamp(min=0), epsilon=EPSILON)
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """Singular values and what they amount to, with intervals; ``dead`` counts directions without variance."""
+
+    singular_values: Tensor
+    effective_rank: Estimate
+    participation_ratio: Estimate
+    stable_rank: Estimate
+    decay_exponent: Estimate
+    dead: int
+    variants: dict[str, float]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"singular_values": self.singular_values.tolist()}
+
+
+def spectrum(h: Array | Moments) -> Spectrum:
+    """The whole spectrum of rows, streamed. Participation ratio, stable rank and decay are of the centred rows."""
+    found = h if isinstance(h, Moments) else moments(h)
+    parts = [found.without(group) for group in range(len(found.count))]
+    plain, centred = found.singular_values(), found.singular_values(centred=True)
+    plain_parts = [part.singular_values() for part in parts]
+    centred_parts = [part.singular_values(centred=True) for part in parts]
+
+    def jackknifed(measure: Callable[[Tensor], float], values: Tensor, without: list[Tensor]) -> Estimate:
+        return estimate.jackknife(measure(values), [measure(part) for part in without], n=found.n)
+
+    return Spectrum(
+        plain,
+        jackknifed(lambda values: entropy_rank(values, epsilon=EPSILON), plain, plain_parts),
+        jackknifed(participation_ratio, centred, centred_parts),
+        jackknifed(stable_rank, centred, centred_parts),
+        jackknifed(decay_exponent, centred, centred_parts),
+        dead_directions(centred),
+        _variants(plain, centred),
+    )
+
+
+def dead_directions(centred: Tensor) -> int:
+    """How many directions carry less than 1e-4 of the standard deviation of the strongest."""
+    return int((centred < DEAD * centred[0]).sum()) if float(centred[0]) else len(centred)

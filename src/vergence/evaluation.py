@@ -1,0 +1,260 @@
+"""What frozen features are worth downstream: classifiers on top of them, with intervals. Labels needed.
+
+Arrays or tensors go in; every classifier returns an :class:`Accuracy`. Nothing here trains the encoder.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.stats import norm, t
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import MinMaxScaler
+from torch import Tensor
+
+Array = Any  # a numpy array or a torch tensor
+
+# Penalties on the mean cross-entropy of features scaled to unit mean square: from "none to speak of" to "heavy".
+PENALTIES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+TILE = 1024  # queries per tile: 1024 x 50,000 float32 scores are 200 MB
+
+
+@dataclass(frozen=True, eq=False)
+class Accuracy:
+    """The share of test samples classified correctly, in [0, 1], with a 95 % interval over the drawing of test samples.
+
+    The interval is Wilson's; it does not include the luck of the training run.
+    """
+
+    accuracy: float
+    interval: tuple[float, float]
+    n: int
+    predictions: np.ndarray
+    classifier: str
+    choices: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        low, high = self.interval
+        return {"classifier": self.classifier, "accuracy": self.accuracy, "low": low, "high": high, "n": self.n}
+
+
+def linear_probe(
+    train_h: Array,
+    train_labels: Array,
+    test_h: Array,
+    test_labels: Array,
+    *,
+    regularisation: float | None = None,
+    protocol: str = "lbfgs",
+    seed: int = 0,
+) -> Accuracy:
+    r"""Multinomial logistic regression on frozen features: minimises mean cross-entropy + regularisation x ||W||^2 / 2.
+
+    Features are centred and divided by their root mean square first; with an unpenalised bias the centring changes
+    nothing but the number of steps. With ``regularisation=None`` it is chosen on a fifth of the training samples, then
+    the probe is fitted on all of them. ``protocol="saga"`` is the one of Tschannen et al. instead: features scaled to
+    [0, 1], C = 10, tolerance 0.1.
+
+    References:
+        Tschannen et al. (2020), the official notebook. https://arxiv.org/abs/1907.13625
+    """
+    (train_h, train_labels), (test_h, test_labels) = _pairs(train_h, train_labels, test_h, test_labels)
+    if protocol == "saga":
+        return _saga_probe(train_h, train_labels, test_h, test_labels, seed=seed)
+    if protocol != "lbfgs":
+        raise ValueError(f"Unknown protocol {protocol!r}. Known: lbfgs, saga")
+    centre = train_h.mean(axis=0, dtype=np.float64).astype(train_h.dtype)
+    scale = float(np.sqrt(np.mean(np.square(train_h - centre), dtype=np.float64))) or 1.0
+    train_h, test_h = (train_h - centre) / scale, (test_h - centre) / scale
+    if regularisation is None:
+        regularisation = _chosen_penalty(train_h, train_labels, seed=seed)
+    model = _logistic(regularisation, len(train_h)).fit(train_h, train_labels)
+    predictions = model.predict(test_h)
+    return _scored(predictions, test_labels, "linear probe", regularisation=regularisation, protocol=protocol)
+
+
+def knn(
+    train_h: Array,
+    train_labels: Array,
+    test_h: Array,
+    test_labels: Array,
+    *,
+    k: int = 20,
+    temperature: float = 0.07,
+) -> Accuracy:
+    """Vote of the k nearest training samples by cosine, each weighted by exp(similarity / temperature).
+
+    References:
+        Wu et al. (2018), Sec. 3.4 (temperature 0.07); k = 20 as in Caron et al. (2021). https://arxiv.org/abs/1805.01978
+    """
+    (train_h, train_labels), (test_h, test_labels) = _pairs(train_h, train_labels, test_h, test_labels)
+    classes, targets = np.unique(train_labels, return_inverse=True)
+    bank, queries = (torch.nn.functional.normalize(torch.from_numpy(h), dim=1) for h in (train_h, test_h))
+    votes = _votes(queries, bank, torch.from_numpy(targets), len(classes), k=min(k, len(bank)), temperature=temperature)
+    return _scored(classes[votes.argmax(dim=1).numpy()], test_labels, "kNN", k=k, temperature=temperature)
+
+
+@dataclass(frozen=True, eq=False)
+class NearestCentre(Accuracy):
+    """Accuracy of the nearest class centre, with the linear classifier that it equals: ``weight @ h + bias``."""
+
+    classes: np.ndarray = field(default_factory=lambda: np.empty(0))
+    weight: np.ndarray = field(default_factory=lambda: np.empty(0))
+    bias: np.ndarray = field(default_factory=lambda: np.empty(0))
+
+
+def nearest_centre(
+    train_h: Array, train_labels: Array, test_h: Array, test_labels: Array, *, normalise: bool = True
+) -> NearestCentre:
+    r"""The class whose training mean is nearest: argmin ||h - mu_k|| = argmax mu_k . h - ||mu_k||^2 / 2.
+
+    Features are put on the unit sphere first, as the theory has them.
+
+    References:
+        Huang et al. (2023), Sec. 2. https://arxiv.org/abs/2111.00743
+    """
+    (train_h, train_labels), (test_h, test_labels) = _pairs(train_h, train_labels, test_h, test_labels)
+    if normalise:
+        train_h, test_h = _unit(train_h), _unit(test_h)
+    classes = np.unique(train_labels)
+    weight = np.stack([train_h[train_labels == label].mean(axis=0, dtype=np.float64) for label in classes])
+    bias = -np.square(weight).sum(axis=1) / 2
+    scored = _scored(classes[(test_h @ weight.T + bias).argmax(axis=1)], test_labels, "nearest centre")
+    return NearestCentre(**vars(scored), classes=classes, weight=weight, bias=bias)
+
+
+def few_labels(
+    train_h: Array,
+    train_labels: Array,
+    test_h: Array,
+    test_labels: Array,
+    *,
+    per_class: int = 5,
+    draws: int = 10,
+    classifier: Callable[..., Accuracy] = nearest_centre,
+    seed: int = 0,
+) -> Accuracy:
+    """Mean accuracy of a classifier that sees ``per_class`` labels of each class, over several draws of them.
+
+    The interval is Student's over the draws: the luck of which samples were labelled. Predictions are the last draw's.
+    """
+    (train_h, train_labels), (test_h, test_labels) = _pairs(train_h, train_labels, test_h, test_labels)
+    generator = np.random.default_rng(seed)
+    results = []
+    for _ in range(draws):
+        chosen = _per_class(train_labels, per_class, generator)
+        results.append(classifier(train_h[chosen], train_labels[chosen], test_h, test_labels))
+    accuracies = np.array([result.accuracy for result in results])
+    low, high = _student(accuracies)
+    last = results[-1]
+    choices = {"per_class": per_class, "draws": draws}
+    return Accuracy(float(accuracies.mean()), (low, high), last.n, last.predictions, last.classifier, choices)
+
+
+def wilson(successes: float, n: int, *, level: float = 0.95) -> tuple[float, float]:
+    """Wilson's interval of a share: never leaves [0, 1], and is not empty at 0 or n successes."""
+    z = float(norm.ppf(0.5 + level / 2))
+    share, spread = successes / n, z**2 / n
+    middle = share + spread / 2
+    half = z * math.sqrt(share * (1 - share) / n + spread / (4 * n))
+    return max(0.0, (middle - half) / (1 + spread)), min(1.0, (middle + half) / (1 + spread))
+
+
+def _votes(queries: Tensor, bank: Tensor, targets: Tensor, classes: int, *, k: int, temperature: float) -> Tensor:
+    votes = torch.zeros(len(queries), classes, dtype=bank.dtype)
+    for start in range(0, len(queries), TILE):
+        similarity, nearest = (queries[start : start + TILE] @ bank.T).topk(k, dim=1)
+        # Only ratios of the weights matter, so the nearest gets weight 1: no overflow at small temperatures.
+        weight = torch.exp((similarity - similarity[:, :1]) / temperature)
+        votes[start : start + TILE].scatter_add_(1, targets[nearest], weight)
+    return votes
+
+
+def _logistic(penalty: float, n: int) -> LogisticRegression:
+    return LogisticRegression(C=1 / (penalty * n), max_iter=1000)
+
+
+def _chosen_penalty(h: np.ndarray, labels: np.ndarray, *, seed: int) -> float:
+    """The penalty that does best on a held-out fifth; the heaviest of equals."""
+    _, counts = np.unique(labels, return_counts=True)
+    held_out = max(len(counts), len(h) // 5)
+    if counts.min() < 2 or len(h) - held_out < len(counts):
+        return 1e-3  # Too few samples to hold any out: the middle of the grid.
+    parts = train_test_split(h, labels, test_size=held_out, stratify=labels, random_state=seed)
+    fit_h, check_h, fit_labels, check_labels = parts
+    model = _logistic(PENALTIES[-1], len(fit_h)).set_params(warm_start=True, tol=1e-3)
+    scores = {}
+    for penalty in reversed(PENALTIES):
+        model.set_params(C=1 / (penalty * len(fit_h))).fit(fit_h, fit_labels)
+        scores[penalty] = model.score(check_h, check_labels)
+    return max(scores, key=scores.__getitem__)
+
+
+def _saga_probe(
+    train_h: np.ndarray, train_labels: np.ndarray, test_h: np.ndarray, test_labels: np.ndarray, *, seed: int
+) -> Accuracy:
+    scaler = MinMaxScaler().fit(train_h)
+    model = LogisticRegression(solver="saga", tol=0.1, C=10.0, random_state=seed)
+    model.fit(scaler.transform(train_h), train_labels)
+    predictions = model.predict(scaler.transform(test_h))
+    return _scored(predictions, test_labels, "linear probe", C=10.0, protocol="saga")
+
+
+def _scored(predictions: np.ndarray, labels: np.ndarray, classifier: str, **choices: Any) -> Accuracy:
+    correct, n = int((predictions == labels).sum()), len(labels)
+    return Accuracy(correct / n, wilson(correct, n), n, predictions, classifier, choices)
+
+
+def _student(values: np.ndarray) -> tuple[float, float]:
+    if len(values) < 2:
+        return 0.0, 1.0
+    half = float(t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values)))
+    return max(0.0, float(values.mean()) - half), min(1.0, float(values.mean()) + half)
+
+
+def _per_class(labels: np.ndarray, count: int, generator: np.random.Generator) -> np.ndarray:
+    chosen = []
+    for label in np.unique(labels):
+        members = np.flatnonzero(labels == label)
+        chosen.append(generator.choice(members, size=min(count, len(members)), replace=False))
+    return np.concatenate(chosen)
+
+
+def _unit(h: np.ndarray) -> np.ndarray:
+    return h / np.maximum(np.linalg.norm(h, axis=1, keepdims=True), np.finfo(h.dtype).tiny)
+
+
+def _pairs(
+    train_h: Array, train_labels: Array, test_h: Array, test_labels: Array
+) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    """Both splits as checked numpy arrays."""
+    train, test = _checked(train_h, train_labels, "train"), _checked(test_h, test_labels, "test")
+    if train[0].shape[1] != test[0].shape[1]:
+        raise ValueError(f"train_h has {train[0].shape[1]} columns, test_h has {test[0].shape[1]}: expected as many")
+    if len(np.unique(train[1])) < 2:
+        raise ValueError(f"All {len(train[1])} training labels are {train[1][0]!r}: a classifier needs two classes")
+    return train, test
+
+
+def _checked(h: Array, labels: Array, split: str) -> tuple[np.ndarray, np.ndarray]:
+    h, labels = _numpy(h), _numpy(labels)
+    if h.ndim != 2 or not len(h):
+        raise ValueError(f"{split}_h must be rows of features [n, d], not an array of shape {list(h.shape)}")
+    if labels.shape != (len(h),):
+        raise ValueError(f"{split}_h has {len(h)} rows, but {split}_labels has the shape {list(labels.shape)}")
+    h = h.astype(np.float32 if h.dtype != np.float64 else np.float64, copy=False)
+    bad = np.flatnonzero(~np.isfinite(h).all(axis=1))
+    if len(bad):
+        raise ValueError(f"{len(bad)} of {len(h)} rows of {split}_h hold NaN or infinity, first at row {bad[0]}")
+    return h, labels
+
+
+def _numpy(values: Array) -> np.ndarray:
+    if not isinstance(values, Tensor):
+        return np.asarray(values)
+    values = values.detach().cpu()
+    return (values.float() if values.dtype in (torch.bfloat16, torch.float16) else values).numpy()
