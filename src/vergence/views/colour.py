@@ -1,0 +1,93 @@
+"""What a view's colours become: brightness, contrast, saturation and hue in each sample's own order, and grey."""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from vergence.types import FloatImages, Keys, Mask
+from vergence.views.random import split, uniform
+
+Factors = Float[Tensor, "n 4"]
+Orders = Int[Tensor, "n 4"]
+
+BRIGHTNESS, CONTRAST, SATURATION, HUE = range(4)
+LUMA = (0.2989, 0.587, 0.114)  # ITU-R 601-2, with torchvision's digits
+RANGES = (0.8, 0.8, 0.8, 0.2)  # of the four factors at strength 1: Chen et al. (2020), SimCLR, Appendix A
+
+
+def jitter_draws(keys: Keys, *, strength: float) -> tuple[Factors, Orders]:
+    """Each sample's factors (three ratios around 1, and a turn of the hue around 0) and the order to apply them in."""
+    spread = strength * torch.tensor(RANGES, dtype=torch.float64, device=keys.device)
+    middle = torch.tensor([1.0, 1.0, 1.0, 0.0], dtype=torch.float64, device=keys.device)
+    low = (middle - spread).clamp(min=0.0).where(middle > 0, -spread)
+    factors = low + (middle + spread - low) * uniform(split(keys, 0), 4)
+    return factors.float(), uniform(split(keys, 1), 4).argsort(dim=1)
+
+
+def jitter(x: FloatImages, chosen: Mask, factors: Factors, order: Orders) -> FloatImages:
+    """Brightness, contrast, saturation and hue of the chosen samples, each in its order, as ``ColorJitter`` does.
+
+    Three of the four are one blend. Sorted by the place of the hue, the samples that blend before it at a place are the
+    head of the batch and those that blend after it are the tail, so all work is on slices of one copy.
+    """
+    place, sequence = (order == HUE).int().argmax(dim=1).where(chosen, -1).sort(descending=True, stable=True)
+    m = int(chosen.sum())
+    place, sequence = place[:m], sequence[:m]
+    home = sequence.to(x.device)
+    work, blends = x[home], _blends(factors[sequence], order[sequence]).to(x.device)
+    for k in range(3):
+        head = int((place > k).sum())
+        _blend_(work[:head], blends[k, :, :head])
+    work = _turn_hue(work, factors[sequence, HUE].to(x.device))
+    for k in range(1, 4):
+        tail = int((place >= k).sum())
+        _blend_(work[tail:], blends[k, :, tail:])
+    return x.index_copy(0, home, work)
+
+
+def grey(x: FloatImages) -> FloatImages:
+    """The luma of each pixel, in one channel."""
+    if x.shape[1] == 1:
+        return x
+    red, green, blue = x.split(1, dim=1)
+    return (red * LUMA[0]).add_(green * LUMA[1]).add_(blue * LUMA[2])
+
+
+def _blends(factors: Factors, order: Orders) -> Float[Tensor, "4 3 n 1 1 1"]:
+    """For each place in the order, how much of the pixel, of the mean grey and of the pixel's grey is blended."""
+    ratio = factors.gather(1, order)
+    parts = torch.stack([ratio, (1 - ratio) * (order == CONTRAST), (1 - ratio) * (order == SATURATION)])
+    return parts.permute(2, 0, 1)[..., None, None, None]
+
+
+def _blend_(x: FloatImages, blend: Float[Tensor, "3 n 1 1 1"]) -> None:
+    """In place, ratio x + (1 - ratio) other, clamped: other is black, the mean grey, or the grey of each pixel."""
+    ratio, mean_part, grey_part = blend
+    shade = grey(x)
+    # Two sums: threads may cut a single sum over an image differently in a small batch and a large one.
+    mean = shade.sum(dim=3, keepdim=True).sum(dim=2, keepdim=True) / (x.shape[2] * x.shape[3])
+    x.mul_(ratio).add_((shade * grey_part).add_(mean * mean_part)).clamp_(0.0, 1.0)
+
+
+def _turn_hue(x: FloatImages, turn: Float[Tensor, " n"]) -> FloatImages:
+    """Add a share of a whole turn to the hue, keeping HSV's value and saturation.
+
+    With every channel relative to the smallest and in units of the largest difference, the hue in sixths of a turn is
+    1 - red + green + blue on the green side of red and its negative on the blue side; no branches are needed.
+    """
+    if x.shape[1] == 1:
+        return x
+    red, green, blue = x.unbind(dim=1)
+    largest = torch.maximum(torch.maximum(red, green), blue)
+    smallest = torch.minimum(torch.minimum(red, green), blue)
+    chroma = largest - smallest
+    distance = (largest - red).add_(green - smallest).add_(blue - smallest)
+    # A grey pixel has distance 0, and any hue will do.
+    distance.div_(chroma.clamp(min=torch.finfo(x.dtype).tiny))
+    hue = distance.copysign_(green - blue).add_(6 * turn[:, None, None])
+    hue.sub_((hue / 6).round_().mul_(6))
+    channels = (2 - hue.abs(), (hue + 1).abs_().sub_(1), (hue - 1).abs_().sub_(1))
+    turned = torch.empty_like(x)
+    for number, part in enumerate(channels):
+        torch.add(part.clamp_(0.0, 1.0).mul_(chroma), smallest, out=turned[:, number])
+    return turned

@@ -1,0 +1,48 @@
+"""Views of photographs: the five transformations of SimCLR, each of which can be switched off."""
+
+from vergence.views.recipe import Recipe, require
+from vergence.views.steps import distort, drop_colour, image_recipe, look, soften
+
+SHARP = 32  # pixels: SimCLR's own CIFAR-10 recipe does not blur (Appendix B.9)
+LETTERS = {"a": "crop", "b": "blur", "c": "grey", "d": "colour", "e": "flip"}
+
+
+def simclr(
+    *,
+    size: int | None = None,
+    crop: bool = True,
+    blur: bool | None = None,
+    grey: bool = True,
+    colour: bool = True,
+    flip: bool = True,
+    strength: float = 0.5,
+    scale: tuple[float, float] = (0.08, 1.0),
+) -> Recipe:
+    """SimCLR's views of images: (a) resized crop, (b) blur, (c) colour dropping, (d) colour distortion, (e) flip.
+
+    Crop with probability 1, then flip 0.5, distortion 0.8, grey 0.2, blur 0.5, each as torchvision does it. Strength s
+    allows brightness, contrast and saturation to change by 0.8 s and the hue by 0.2 s of a turn. ``blur=None`` blurs
+    images over 32 pixels only, as the paper does; ``size=None`` keeps the size of the input.
+
+    References:
+        Chen et al. (2020), Appendix A; the letters are those of Huang et al. (2023). https://arxiv.org/abs/2002.05709
+    """
+    require(size is None or size >= 1, "size", size, "at least 1 or None")
+    require(0 <= strength <= 2.5, "strength", strength, "in [0, 2.5]: beyond it the hue would turn by more than half")
+    require(0 < scale[0] <= scale[1] <= 1, "scale", scale, "two shares of the area with 0 < smallest <= largest <= 1")
+    steps = [look(size=size, scale=scale if crop else None, flip=flip)]
+    steps += [distort(strength=strength)] * colour
+    steps += [drop_colour()] * grey
+    steps += [soften(above=0 if blur else SHARP)] * (blur is not False)
+    notes = {"b": f" above {SHARP} px" if blur is None else "", "d": f" {strength:g}"}
+    switches = zip(LETTERS, (crop, blur is not False, grey, colour, flip), strict=True)
+    parts = [f"({letter}) {LETTERS[letter]}{notes.get(letter, '')}" for letter, on in switches if on]
+    return image_recipe(steps, description=" + ".join(parts) or "no transformation", size=size)
+
+
+def from_letters(letters: str, *, size: int | None = None, strength: float = 0.5) -> Recipe:
+    """SimCLR's recipe with only the transformations whose letters are given, such as ``"ad"`` for crop and colour."""
+    unknown = set(letters) - set(LETTERS)
+    require(not unknown, "letters", letters, f"made of {', '.join(f'{key} ({name})' for key, name in LETTERS.items())}")
+    crop, blur, grey, colour, flip = (letter in letters for letter in LETTERS)
+    return simclr(size=size, crop=crop, blur=blur, grey=grey, colour=colour, flip=flip, strength=strength)
