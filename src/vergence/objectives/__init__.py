@@ -1,7 +1,23 @@
-"""Objectives: embeddings in, one differentiable number out."""
+"""Objectives: embeddings in, one differentiable number out.
 
-from vergence.objectives.contrastive import decoupled, flat_nce, info_nce, nt_xent
-from vergence.objectives.hypersphere import align_uniform, alignment, uniformity
+Each normalises its inputs itself where its paper does, computes in float32 or better, and refuses bad input by name.
+"""
+
+from vergence.objectives.contrastive import (
+    decoupled,
+    flat_nce,
+    info_nce,
+    linear_contrastive,
+    nt_xent,
+    revised_info_nce,
+    supervised,
+    two_modal,
+)
+from vergence.objectives.hypersphere import align_uniform, alignment, uniformity, uniformity_floor
+from vergence.objectives.module import Objective
+from vergence.objectives.negative_free import barlow_twins, negative_cosine, vicreg
+from vergence.objectives.spectral import spectral
+from vergence.objectives.triplet import triplet
 from vergence.tables import Rows
 
 OBJECTIVES = Rows(
@@ -11,8 +27,35 @@ OBJECTIVES = Rows(
         "nt_xent": nt_xent,
         "decoupled": decoupled,
         "flat_nce": flat_nce,
+        "revised_info_nce": revised_info_nce,
+        "linear_contrastive": linear_contrastive,
+        "two_modal": two_modal,
+        "supervised": supervised,
+        "triplet": triplet,
         "alignment": alignment,
         "uniformity": uniformity,
         "align_uniform": align_uniform,
+        "spectral": spectral,
+        "negative_cosine": negative_cosine,
+        "barlow_twins": barlow_twins,
+        "vicreg": vicreg,
     },
 )
+
+GLOSSARY: dict[str, str] = {
+    "temperature": "What scores are divided by: lower looks harder at the nearest negatives.",
+    "weight": "How much the repulsion of negatives counts against the attraction of positives.",
+    "margin": "By how much a negative must be farther than the positive, in squared distance.",
+    "mining": "Which negative a triplet takes: the nearest (hard), or the nearest beyond the positive (semi_hard).",
+    "alpha": "The power of the distance between positives.",
+    "t": "The sharpness of the Gaussian potential between embeddings.",
+    "align_weight": "How much alignment counts.",
+    "uniform_weight": "How much uniformity counts.",
+    "mu": "The squared radius of the ball that embeddings are kept in; on its surface, the weight of the repulsion.",
+    "off_diagonal": "How much correlations between different columns count.",
+    "invariance": "How much the distance between positives counts.",
+    "variance": "How much columns with a deviation below one count.",
+    "covariance": "How much covariance between different columns counts.",
+}
+
+__all__ = ["GLOSSARY", "OBJECTIVES", "Objective", "uniformity_floor", *OBJECTIVES]

@@ -4,9 +4,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from vergence.objectives.inputs import direction, directions, positive
-from vergence.objectives.pairwise import contrast, cross_contrast, cross_log_sums
-from vergence.types import Embedding, Negatives, Scalar
+from vergence.objectives.inputs import class_numbers, direction, directions, positive
+from vergence.objectives.pairwise import contrast, cross_contrast, cross_log_sums, log_sums
+from vergence.types import Embedding, Labels, Negatives, Scalar
 
 
 def info_nce(
@@ -58,16 +58,84 @@ def decoupled(z1: Embedding, z2: Embedding, *, temperature: float | Scalar = 0.1
 
 
 def flat_nce(z1: Embedding, z2: Embedding, *, temperature: float | Scalar = 0.1) -> Scalar:
-    r"""FlatNCE: :math:`\frac{1}{2n} \sum_i e^{c_i - \mathrm{stop}(c_i)}`, whose value is always 1 and whose gradient is
-    that of ``decoupled``.
+    r"""The gradient of ``decoupled`` on a value that is always 1.
 
-    The number says nothing: watch ``nt_xent`` or ``decoupled`` instead. It is no bound on mutual information.
+    :math:`\frac{1}{2n} \sum_i e^{c_i - \mathrm{stop}(c_i)}`, where stop passes no gradient. The number says nothing:
+    watch ``nt_xent`` or ``decoupled`` instead. It is no bound on mutual information.
 
     References:
         Chen et al. (2021), eq. 6. https://arxiv.org/abs/2107.01152
     """
     c = _contrast(z1, z2, temperature)
     return torch.exp(c - c.detach()).mean()
+
+
+def revised_info_nce(
+    z1: Embedding, z2: Embedding, *, temperature: float | Scalar = 0.2, weight: float | None = None
+) -> Scalar:
+    r"""Alignment plus the log-sum-exp of the negatives.
+
+    .. math:: \mathbb{E}\|u_1 - u_2\|^2 + w\, \mathbb{E} \log \sum_j e^{u \cdot u^-_j / T}
+
+    The authors leave w open; ``None`` means 2T, which makes it exactly 2 + 2T ``decoupled``.
+
+    References:
+        Huang et al. (2023), Sec. 5. https://arxiv.org/abs/2111.00743
+    """
+    positive(temperature=temperature)
+    u1, u2 = directions(z1=z1, z2=z2)
+    cosine = (u1 * u2).sum(1).mean()
+    negatives = contrast(u1, u2, temperature=temperature).mean() + cosine / temperature
+    return 2 - 2 * cosine + (2 * temperature if weight is None else weight) * negatives
+
+
+def linear_contrastive(z1: Embedding, z2: Embedding, *, weight: float = 1.0) -> Scalar:
+    r"""The contrastive loss at infinite temperature: attract positives and repel negatives by their cosines.
+
+    .. math:: -\mathbb{E}\, u_1 \cdot u_2 + w\, \mathbb{E}\, u \cdot u^-
+
+    Negatives are views of different samples, so the second mean is an unbiased :math:`\|\mathbb{E} u\|^2`. Any law with
+    mean zero minimises that, even one on two points: the loss does not prevent dimensional collapse.
+
+    References:
+        Huang et al. (2023), Sec. 4. https://arxiv.org/abs/2111.00743
+    """
+    u1, u2 = directions(z1=z1, z2=z2)
+    n, both = u1.shape[0], u1 + u2
+    negative = (both.sum(0).square().sum() - both.square().sum()) / (4 * n * (n - 1))
+    return weight * negative - (u1 * u2).sum(1).mean()
+
+
+def two_modal(z1: Embedding, z2: Embedding, *, temperature: float | Scalar = 0.07) -> Scalar:
+    """InfoNCE both ways between two modalities, as CLIP: the mean of ``info_nce(z1, z2)`` and ``info_nce(z2, z1)``.
+
+    The scores are computed once. CLIP learns its temperature: ``Objective("two_modal", learnable=("temperature",))``.
+
+    References:
+        Radford et al. (2021), Fig. 3. https://arxiv.org/abs/2103.00020
+    """
+    positive(temperature=temperature)
+    u1, u2 = directions(z1=z1, z2=z2)
+    return softplus(torch.cat(cross_contrast(u1, u2, temperature=temperature))).mean()
+
+
+def supervised(z1: Embedding, z2: Embedding, labels: Labels, *, temperature: float | Scalar = 0.1) -> Scalar:
+    r"""NT-Xent with every embedding of the same label as a positive.
+
+    :math:`\frac{1}{2n} \sum_i \frac{1}{|P(i)|} \sum_{p \in P(i)} -\log \frac{e^{u_i \cdot u_p / T}}{\sum_{j \ne i}
+    e^{u_i \cdot u_j / T}}`, the mean over positives outside the logarithm. With all labels different it is ``nt_xent``.
+
+    References:
+        Khosla et al. (2020), eq. 2. https://arxiv.org/abs/2004.11362
+    """
+    positive(temperature=temperature)
+    u1, u2 = directions(z1=z1, z2=z2)
+    u, label = torch.cat([u1, u2]), class_numbers(labels, n=u1.shape[0]).repeat(2)
+    # The scores of an anchor with its class add up to its score with the sum of the class.
+    sums = torch.zeros_like(u).index_add(0, label, u)
+    counts = torch.bincount(label)[label] - 1
+    scores = (u * (sums[label] - u)).sum(1) / counts / temperature
+    return (log_sums(u, temperature=temperature) - scores).mean()
 
 
 def _contrast(z1: Tensor, z2: Tensor, temperature: float | Tensor) -> Tensor:

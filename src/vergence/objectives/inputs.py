@@ -42,6 +42,15 @@ def not_negative(**values: float) -> None:
             raise ValueError(f"{name} must be at least 0; got {value:g}.")
 
 
+def class_numbers(labels: Tensor, *, n: int) -> Tensor:
+    """One label per sample, renumbered from zero."""
+    if labels.is_floating_point() or labels.shape != (n,):
+        raise ValueError(
+            f"labels must be {n} whole numbers, one per sample; got {labels.dtype} of shape {tuple(labels.shape)}."
+        )
+    return labels.unique(return_inverse=True)[1]
+
+
 def _shaped(embeddings: dict[str, Tensor]) -> tuple[Tensor, ...]:
     tensors = tuple(_floating(name, z) for name, z in embeddings.items())
     (first, z), *rest = zip(embeddings, tensors, strict=True)

@@ -58,6 +58,14 @@ def cross_log_sums(query: Embedding, candidates: Negatives, *, temperature: floa
     return _steep(scaled, candidates, ()) if steep else _Pairs.apply(scaled, candidates, None)[0]
 
 
+def squared_scores(z1: Float[Tensor, "m d"], z2: Float[Tensor, "k d"]) -> Scalar:
+    r"""The sum of all squared inner products, :math:`\sum_{ij} (z_{1i} \cdot z_{2j})^2`, through the smallest matrix.
+
+    That is :math:`\|Z_1 Z_2^\top\|_F^2 = \langle Z_1^\top Z_1, Z_2^\top Z_2 \rangle`: rows by rows, or width by width.
+    """
+    return _SquaredScores.apply(z1, z2)
+
+
 class _Pairs(torch.autograd.Function):
     """Logarithms of the sums of ``exp(rows @ columns.T)`` along its rows and along its columns.
 
@@ -119,6 +127,33 @@ class _Pairs(torch.autograd.Function):
             if not (symmetric and i == j):
                 columns_grad[j].addmm_(weights.T, rows[i])
         return rows_grad, None if symmetric else columns_grad, None
+
+
+class _SquaredScores(torch.autograd.Function):
+    """The squared norm of ``z1 @ z2.T`` from two Gram matrices, or from the product itself if that is smaller."""
+
+    @staticmethod
+    def forward(ctx: Any, z1: Tensor, z2: Tensor) -> Tensor:
+        ctx.by_width = 2 * z1.shape[1] <= len(z1) + len(z2)
+        if ctx.by_width:
+            left, right = _product(z1.T, z1), _product(z2.T, z2)
+        else:
+            left = right = _product(z1, z2.T)
+        ctx.save_for_backward(z1, z2, left, right)
+        return torch.dot(left.flatten(), right.flatten())
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+        z1, z2, left, right = ctx.saved_tensors
+        if ctx.by_width:
+            return _product(z1, right).mul_(2 * grad), _product(z2, left).mul_(2 * grad)
+        return _product(left, z2).mul_(2 * grad), _product(left.T, z1).mul_(2 * grad)
+
+
+def _product(left: Tensor, right: Tensor) -> Tensor:
+    # With out= given, autocast does not lower the precision.
+    return torch.mm(left, right, out=left.new_empty(left.shape[0], right.shape[1]))
 
 
 def _tiles(rows: Tensor, columns: Tensor, symmetric: bool) -> Iterator[tuple[slice, slice, Tensor]]:

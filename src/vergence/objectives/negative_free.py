@@ -1,0 +1,82 @@
+"""Objectives without negatives: what keeps them from collapse is a predictor, or the statistics of the batch."""
+
+import torch
+from torch import Tensor
+
+from vergence.objectives.inputs import checked, directions, not_negative
+from vergence.objectives.pairwise import squared_scores
+from vergence.types import Embedding, Scalar
+
+
+def negative_cosine(query: Embedding, key: Embedding) -> Scalar:
+    r"""Minus the mean cosine of query and key, in [-1, 1]: :math:`-\mathbb{E}\, u_q \cdot u_k`.
+
+    SimSiam's loss, and BYOL's is 2 + 2 times it. Nothing in it prevents collapse: -1 is what a constant encoder gets.
+
+    References:
+        Chen & He (2021), eq. 1. https://arxiv.org/abs/2011.10566
+    """
+    query, key = directions(query=query, key=key)
+    return -(query * key).sum(1).mean()
+
+
+def barlow_twins(z1: Embedding, z2: Embedding, *, off_diagonal: float = 5e-3) -> Scalar:
+    r"""Make the cross-correlation C of the two views the identity.
+
+    .. math:: \sum_i (1 - C_{ii})^2 + \lambda \sum_{i \ne j} C_{ij}^2, \qquad C = \frac1n \hat z_1^\top \hat z_2
+
+    Columns are standardised by their mean and population deviation, as by the authors' batch normalisation (without
+    its epsilon); a constant column correlates with nothing. Dividing by the sample deviation instead, as lightly does,
+    shrinks C by (n - 1) / n, and then even equal views have a loss.
+
+    References:
+        Zbontar et al. (2021), eq. 1. https://arxiv.org/abs/2103.03230
+    """
+    not_negative(off_diagonal=off_diagonal)
+    z1, z2 = (_standardised(z) for z in checked(z1=z1, z2=z2))
+    n = z1.shape[0]
+    diagonal = (z1 * z2).sum(0) / n
+    everything = squared_scores(z1.T, z2.T) / n**2
+    return (1 - diagonal).square().sum() + off_diagonal * (everything - diagonal.square().sum())
+
+
+def vicreg(
+    z1: Embedding, z2: Embedding, *, invariance: float = 25.0, variance: float = 25.0, covariance: float = 1.0
+) -> Scalar:
+    r"""Variance, invariance and covariance: keep the views together, every column spread out, and columns uncorrelated.
+
+    .. math:: \frac{\lambda}{nd} \|z_1 - z_2\|^2
+        + \frac{\mu}{2d} \sum_{v,j} \max\left(0, 1 - \sqrt{\mathrm{Var}(z_v^j) + 10^{-4}}\right)
+        + \frac{\nu}{d} \sum_v \sum_{i \ne j} \mathrm{Cov}(z_v)_{ij}^2
+
+    with sample variances, and the three weights in the order of the signature. These are the means of the authors'
+    code: the paper's eq. 6 sums the invariance over columns and the variance over views.
+
+    References:
+        Bardes et al. (2022), eqs. 1-6 and the authors' code. https://arxiv.org/abs/2105.04906
+    """
+    not_negative(invariance=invariance, variance=variance, covariance=covariance)
+    z1, z2 = checked(z1=z1, z2=z2)
+    spread, mixing = zip(*(_spread_and_mixing(z) for z in (z1, z2)), strict=True)
+    return invariance * (z1 - z2).square().mean() + variance * sum(spread) / 2 + covariance * sum(mixing)
+
+
+def _spread_and_mixing(z: Tensor) -> tuple[Tensor, Tensor]:
+    """VICReg's penalties of one view: on columns with little variance, and on covariance between columns."""
+    n, d = z.shape
+    z = z - z.mean(0)
+    variances = z.square().sum(0) / (n - 1)
+    # The authors' epsilon: the root of nought has an infinite slope.
+    spread = torch.relu(1 - (variances + 1e-4).sqrt()).mean()
+    mixing = (squared_scores(z.T, z.T) / (n - 1) ** 2 - variances.square().sum()) / d
+    return spread, mixing
+
+
+def _standardised(z: Tensor) -> Tensor:
+    """Columns with mean zero and population deviation one; a constant column becomes zero."""
+    mean = z.mean(0)
+    z = z - mean
+    deviation = z.square().mean(0).sqrt()
+    # What rounding leaves of a constant column is not a deviation.
+    constant = deviation <= 8 * torch.finfo(z.dtype).eps * mean.abs()
+    return torch.where(constant, 0.0, z / torch.where(constant, 1.0, deviation))
