@@ -27,7 +27,7 @@ _NAMES = {
     "doctor": "pipeline",
     "compare": "pipeline",
 }
-__all__ = [*_NAMES, *_ROOMS]  # noqa: PLE0604
+__all__ = [*_NAMES, *_ROOMS]
 
 
 def __getattr__(name: str) -> Any:

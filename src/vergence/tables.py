@@ -6,6 +6,7 @@ source text, so that ``vergence list`` and ``--help`` say what the code says wit
 
 import ast
 import difflib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -47,6 +48,7 @@ class Parameter:
     name: str
     annotation: str
     default: Any
+    positional: bool = False
 
 
 def names(room: str) -> list[str]:
@@ -54,10 +56,15 @@ def names(room: str) -> list[str]:
     return list(_table(room))
 
 
+def function(room: str, name: str) -> str:
+    """The name of the function in a row."""
+    return _table(room)[name]
+
+
 def summary(room: str, name: str) -> str:
-    """The first sentence of a row's docstring."""
-    text = ast.get_docstring(_definition(room, name)) or ""
-    return " ".join(text.split("\n\n")[0].split())
+    """The first paragraph of a row's docstring, without its formula."""
+    text = (ast.get_docstring(_definition(room, name)) or "").split("\n\n")[0]
+    return " ".join(re.sub(r",?:? :math:`[^`]*`", "", text).replace("``", "").split())
 
 
 def parameters(room: str, name: str) -> dict[str, Parameter]:
@@ -66,13 +73,32 @@ def parameters(room: str, name: str) -> dict[str, Parameter]:
     arguments = node.args if isinstance(node, ast.FunctionDef) else _initialiser(node).args
     positional = [argument for argument in arguments.posonlyargs + arguments.args if argument.arg != "self"]
     defaults = [None] * (len(positional) - len(arguments.defaults)) + list(arguments.defaults)
-    pairs = [*zip(positional, defaults, strict=True), *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]
-    return {argument.arg: _parameter(argument, default) for argument, default in pairs}
+    rows = [(*pair, True) for pair in zip(positional, defaults, strict=True)]
+    rows += [(*pair, False) for pair in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]
+    return {argument.arg: _parameter(argument, default, place) for argument, default, place in rows}
 
 
 def keywords(room: str, name: str) -> dict[str, Parameter]:
     """The parameters that have a default: what a config may set."""
     return {key: value for key, value in parameters(room, name).items() if value.default is not REQUIRED}
+
+
+def glossary(room: str) -> dict[str, str]:
+    """The room's GLOSSARY: what each option means, in a sentence."""
+    for node in _tree(_front_door(room)).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "GLOSSARY":
+            return ast.literal_eval(node.value)
+    return {}
+
+
+def field_meanings(room: str, name: str) -> dict[str, str]:
+    """The sentence below each field of a dataclass."""
+    node = next(item for item in _tree(_front_door(room)).body if isinstance(item, ast.ClassDef) and item.name == name)
+    meanings = {}
+    for before, after in zip(node.body, node.body[1:], strict=False):
+        if isinstance(before, ast.AnnAssign) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+            meanings[ast.unparse(before.target)] = str(after.value.value)
+    return meanings
 
 
 @cache
@@ -96,7 +122,7 @@ def _definition(room: str, name: str) -> Any:
     if name not in table:
         raise UnknownName(room.rstrip("s"), name, table)
     door = _front_door(room)
-    for path in sorted(door.parent.glob("*.py")) if door.name == "__init__.py" else [door]:
+    for path in sorted(door.parent.rglob("*.py")) if door.name == "__init__.py" else [door]:
         for node in _tree(path).body:
             if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == table[name]:
                 return node
@@ -107,9 +133,10 @@ def _is_rows(call: ast.Call) -> bool:
     return isinstance(call.func, ast.Name) and call.func.id == "Rows"
 
 
-def _parameter(argument: ast.arg, default: ast.expr | None) -> Parameter:
+def _parameter(argument: ast.arg, default: ast.expr | None, positional: bool) -> Parameter:
     annotation = ast.unparse(argument.annotation) if argument.annotation else ""
-    return Parameter(argument.arg, annotation, REQUIRED if default is None else ast.literal_eval(default))
+    value = REQUIRED if default is None else ast.literal_eval(default)
+    return Parameter(argument.arg, annotation, value, positional)
 
 
 def _initialiser(node: ast.ClassDef) -> ast.FunctionDef:

@@ -1,0 +1,114 @@
+"""Assembly: a config becomes parts. What is left to ``auto`` is settled here, by the data, and recorded."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import nn
+
+from vergence import config as configs
+from vergence import data, encoders
+from vergence.config import Config
+from vergence.data import Samples
+from vergence.learner import Learner
+from vergence.methods import customised
+from vergence.views import VIEWS
+
+SUITED = {"vector": ("mlp", "tabular"), "series": ("temporal_convnet", "series"), "text": ("bigru", "text")}
+LARGE = 64  # pixels: from here on a small convnet sees too little of the image
+CALIBRATION = 4096  # samples that set the mean and deviation of the inputs
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """The parts of a run: the data, the views and the learner, on the device that will train it."""
+
+    config: Config
+    samples: Samples
+    recipe: Any
+    learner: Any
+
+    @cached_property
+    def test(self) -> Samples:
+        """The samples that are not trained on."""
+        return load(self.config, "test")
+
+
+def assemble(config: Config, samples: Samples | None = None) -> Assembled:
+    """Load the data, settle the config, and build views and weights from the seed."""
+    if samples is None:
+        samples = load(config, "train")
+    config = settle(config, samples)
+    recipe = VIEWS[config.views](**config.view)
+    torch.manual_seed(config.seed)
+    return Assembled(config, samples, recipe, build_learner(config, samples, recipe).to(device(config)))
+
+
+def load(config: Config, split: str) -> Samples:
+    """The samples a config names."""
+    options = {"limit": config.limit or None, "size": config.size or None}
+    return data.load(config.data, split=split, **{name: value for name, value in options.items() if value})
+
+
+def settle(config: Config, samples: Samples) -> Config:
+    """The config with every ``auto`` decided and every option written out: what the run directory records."""
+    encoder, views = suited(samples)
+    encoder = encoder if config.encoder == "auto" else config.encoder
+    views = views if config.views == "auto" else config.views
+    method = configs.method_options(config.method)
+    return replace(
+        config,
+        encoder=encoder,
+        views=views,
+        objective={**method["objective"], **config.objective},
+        heads={**method["heads"], **config.heads},
+        view={**configs.row_options("views", views), **config.view},
+        backbone={**configs.row_options("encoders", encoder), **config.backbone},
+    )
+
+
+def suited(samples: Samples) -> tuple[str, str]:
+    """The encoder and the views for samples of a kind and shape."""
+    if samples.kind == "image":
+        colour = samples.shape[0] == 3
+        return ("resnet18" if max(samples.shape[1:]) > LARGE else "convnet"), ("simclr" if colour else "glyph")
+    return SUITED[samples.kind]
+
+
+def build_learner(config: Config, samples: Samples, recipe: Any) -> nn.Module:
+    """The learner with fresh weights; its first layer knows the mean and deviation of the data."""
+    method = customised(config.method, heads=config.heads, objective=config.objective)
+    return Learner(method, build_encoder(config, samples, recipe))
+
+
+def build_encoder(config: Config, samples: Samples, recipe: Any) -> nn.Module:
+    """The backbone behind a layer that standardises its inputs; text has nothing to standardise."""
+    plain = recipe.plain(samples.x[torch.arange(min(CALIBRATION, len(samples)))])
+    shape = tuple(plain.shape[1:])
+    backbone = encoders.build(config.encoder, shape, **config.backbone)
+    if not plain.is_floating_point():
+        return backbone
+    first = encoders.Standardise(shape).measure(plain)
+    return encoders.with_width(nn.Sequential(first, backbone), backbone.width)
+
+
+def device(config: Config) -> torch.device:
+    """The device of a config; ``auto`` takes an accelerator where there is one."""
+    if config.device != "auto":
+        return torch.device(config.device)
+    return torch.accelerator.current_accelerator() or torch.device("cpu")
+
+
+@torch.no_grad()
+def untrained(parts: Assembled, *, batches: int = 8) -> nn.Module:
+    """The encoder before training, its batch norms calibrated on a few batches: the fair baseline."""
+    torch.manual_seed(parts.config.seed)
+    encoder = build_encoder(parts.config, parts.samples, parts.recipe).to(device(parts.config)).train()
+    for module in encoder.modules():
+        if isinstance(module, nn.modules.batchnorm._BatchNorm):
+            module.momentum = None  # a plain average over the batches seen
+    for indices in torch.arange(len(parts.samples)).split(parts.config.batch)[:batches]:
+        if len(indices) > 1:
+            encoder(parts.recipe.plain(parts.samples.x[indices].to(device(parts.config))))
+    return encoder.eval()

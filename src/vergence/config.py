@@ -1,0 +1,211 @@
+"""Config: everything a run depends on; strict YAML in and out.
+
+Python declares (the dataclasses here and the signatures in the tables), YAML records, and the command line is made
+from the same declarations. This module does not import torch.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import yaml
+
+from vergence import tables
+from vergence.methods import HEADS, METHODS, customised
+from vergence.tables import UnknownName
+
+Options = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Optim:
+    """The optimiser and its schedule."""
+
+    name: Literal["adamw", "adam", "sgd", "lars"] = "adamw"
+    """Which optimiser."""
+    learning_rate: float = 2e-3
+    """The rate after warm-up. It is never rescaled behind your back, neither by the batch nor by the devices."""
+    weight_decay: float = 1e-4
+    """Decay of matrices; biases and norms never decay."""
+    momentum: float = 0.9
+    """Momentum of SGD and LARS, first beta of Adam."""
+    warmup: float = 1.0
+    """Epochs of linear warm-up from zero."""
+    schedule: Literal["cosine", "constant", "linear", "step"] = "cosine"
+    """What the rate does after warm-up."""
+    clip: float = 0.0
+    """Largest norm of the gradient; 0 leaves it alone."""
+
+
+@dataclass(frozen=True)
+class Saving:
+    """Checkpoints: when, and how many stay."""
+
+    every: int = 10
+    """Epochs between checkpoints; the last step is always saved."""
+    keep: int = 2
+    """How many checkpoints to keep; an older one is the fallback when the newest is damaged."""
+
+
+@dataclass(frozen=True)
+class Watching:
+    """What is measured along training."""
+
+    every: int = 10
+    """Epochs between measurements of geometry, effective rank and (with labels) kNN accuracy; 0 for never."""
+    samples: int = 512
+    """How many held-out samples they use."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything a run depends on. Two runs with equal configs on one machine end with equal weights."""
+
+    data: str = "digits"
+    """What to learn from: a name (see `vergence list data`), folder:PATH, array:FILE.npy, text:FILE, series:FILE."""
+    method: str = "simclr"
+    """How to learn: a row of METHODS (see `vergence list methods`)."""
+    encoder: str = "auto"
+    """The backbone: a row of ENCODERS, timm:NAME, hf:NAME, or auto to let the shape of the data choose."""
+    views: str = "auto"
+    """How a sample becomes two views: a row of VIEWS, or auto."""
+    epochs: int = 100
+    """Passes over the data."""
+    batch: int = 256
+    """Samples in a batch, over all devices together."""
+    seed: int = 0
+    """Seed of the weights, the order of the data and the views."""
+    limit: int = 0
+    """Use at most this many samples, balanced over classes; 0 for all."""
+    size: int = 0
+    """Side in pixels to which a folder's images are brought; 0 leaves the choice to the data source."""
+    device: str = "auto"
+    """auto, cpu, cuda, mps, ...: where to train."""
+    precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    """Arithmetic of the encoder; auto is bfloat16 on GPUs that have it and float32 elsewhere."""
+    chunk: int = 0
+    """Encode at most this many samples at once, keeping the exact gradient of the whole batch; 0 for all at once."""
+    workers: int = 0
+    """Processes that decode images of folders too large for memory; the result does not depend on it."""
+    objective: Options = field(default_factory=dict)
+    """Hyperparameters of the method's objective."""
+    heads: Options = field(default_factory=dict)
+    """Projector, predictor, momentum and queue of the method."""
+    view: Options = field(default_factory=dict)
+    """Options of the views."""
+    backbone: Options = field(default_factory=dict)
+    """Options of the encoder."""
+    optim: Optim = field(default_factory=Optim)
+    saving: Saving = field(default_factory=Saving)
+    watching: Watching = field(default_factory=Watching)
+
+    def __post_init__(self) -> None:
+        customised(self.method, heads=self.heads, objective=self.objective)
+        _check_options("views", self.views, self.view)
+        _check_options("encoders", self.encoder, self.backbone)
+        for name, least in {"epochs": 0, "batch": 2, "limit": 0, "size": 0, "chunk": 0, "workers": 0}.items():
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
+        for name in ("learning_rate", "weight_decay", "warmup", "clip"):
+            value = getattr(self.optim, name)
+            if not (math.isfinite(value) and value >= 0):
+                raise ValueError(f"optim.{name} must be a finite number that is not negative, got {value}")
+
+    def to_yaml(self) -> str:
+        return yaml.safe_dump(_plain(self), sort_keys=False, allow_unicode=True)
+
+    def write(self, path: Path) -> None:
+        path.write_text(self.to_yaml(), encoding="utf-8")
+
+
+def read(path: str | Path) -> Config:
+    """A config from a YAML file; an unknown key or a value of the wrong type is an error that names its place."""
+    path = Path(path)
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except yaml.YAMLError as error:
+        raise ValueError(f"{path} is not YAML: {error}") from error
+    return from_mapping(values, where=str(path))
+
+
+def from_mapping(values: Any, *, where: str = "config") -> Config:
+    """A config from plain values, strictly."""
+    return _build(Config, values, where)
+
+
+def differences(first: Config, second: Config) -> dict[str, tuple[Any, Any]]:
+    """The settings in which two configs differ, by dotted name."""
+    one, two = _flat(_plain(first)), _flat(_plain(second))
+    return {key: (one.get(key), two.get(key)) for key in {**one, **two} if one.get(key) != two.get(key)}
+
+
+def method_options(method: str) -> dict[str, dict[str, Any]]:
+    """What ``--objective.*`` and ``--heads.*`` may set for a method, with its defaults."""
+    row = METHODS[method]
+    known = tables.keywords("objectives", row.objective)
+    objective = {name: row.hyperparameters.get(name, known[name].default) for name in known if name != "negatives"}
+    return {"objective": objective, "heads": {name: getattr(row, name) for name in HEADS}}
+
+
+def row_options(room: str, name: str) -> dict[str, Any]:
+    """The options of a row of VIEWS or ENCODERS with their defaults; none for ``auto`` and external names."""
+    if name == "auto" or ":" in name:
+        return {}
+    return {key: parameter.default for key, parameter in tables.keywords(room, name).items()}
+
+
+def _check_options(room: str, name: str, options: Options) -> None:
+    known = row_options(room, name)
+    for key in options:
+        if key not in known and ":" not in name and name != "auto":
+            raise UnknownName(f"option of {name}", key, known)
+
+
+def _build(kind: type, values: Any, where: str) -> Any:
+    if not isinstance(values, Mapping):
+        raise ValueError(f"{where}: expected settings, got {values!r}")
+    hints = get_type_hints(kind)
+    for key in values:
+        if key not in hints:
+            raise UnknownName(f"setting in {where}", key, hints)
+    return kind(**{key: _value(hints[key], value, f"{where}: {key}") for key, value in values.items()})
+
+
+def _value(hint: Any, value: Any, where: str) -> Any:
+    if dataclasses.is_dataclass(hint):
+        return _build(hint, value, where)  # type: ignore[arg-type]
+    if get_origin(hint) is Literal:
+        if value not in get_args(hint):
+            raise ValueError(f"{where} must be one of {', '.join(get_args(hint))}, got {value!r}")
+        return value
+    if hint is float and isinstance(value, int | float | str) and not isinstance(value, bool):
+        try:
+            return float(value)  # YAML 1.1 reads 1e-3 as text
+        except ValueError:
+            pass
+    elif hint in (int, str, bool) and type(value) is hint:
+        return value
+    elif hint == Options and isinstance(value, Mapping):
+        return {key: tuple(item) if isinstance(item, list) else item for key, item in value.items()}
+    raise ValueError(f"{where} must be {getattr(hint, '__name__', 'settings')}, got {value!r}")
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return {item.name: _plain(getattr(value, item.name)) for item in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            flat.update(_flat(value, f"{prefix}{key}."))
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat

@@ -1,0 +1,124 @@
+"""Features: frozen representations and embeddings, made once per run; what follows training is a function of them."""
+
+import io
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file
+from safetensors.torch import save as serialise
+from torch import Tensor, nn
+
+from vergence.data import Samples
+from vergence.run import write_bytes
+from vergence.views import sample_keys
+
+CHUNK = 512  # samples encoded at once: enough to keep the cores busy, little enough for any memory
+THUMBNAILS = 2000
+THUMBNAIL_SIDE = 32
+EVALUATION_EPOCH = 2**31 - 1  # keys of the views used for measuring, which no training epoch uses
+
+
+@dataclass(frozen=True)
+class Features:
+    """What an encoder makes of samples: ``h`` of the plain samples, ``z1`` and ``z2`` of two views of each."""
+
+    h: Tensor
+    z1: Tensor | None = None
+    z2: Tensor | None = None
+    labels: Tensor | None = None
+
+    def tensors(self, prefix: str) -> dict[str, Tensor]:
+        parts = {"h": self.h, "z1": self.z1, "z2": self.z2, "labels": self.labels}
+        return {f"{prefix}_{name}": tensor for name, tensor in parts.items() if tensor is not None}
+
+
+@torch.no_grad()
+def extract(
+    encoder: nn.Module,
+    samples: Samples,
+    recipe: Any,
+    *,
+    projector: nn.Module | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+) -> Features:
+    """Frozen features of the first ``limit`` samples; with a projector also the embeddings of two views."""
+    device = _device(encoder)
+    modes = [(module, module.training) for module in (encoder, projector) if module is not None]
+    for module, _ in modes:
+        module.eval()
+    representations, embeddings = [], []
+    for indices, x in _chunks(samples, limit):
+        x = x.to(device)
+        representations.append(encoder(recipe.plain(x)).float().cpu())
+        if projector is not None:
+            views = recipe(x, sample_keys(seed, EVALUATION_EPOCH, indices).to(device))
+            embeddings.append([projector(encoder(view)).float().cpu() for view in views])
+    for module, training in modes:
+        module.train(training)
+    z1, z2 = (torch.cat(column) for column in zip(*embeddings, strict=True)) if embeddings else (None, None)
+    h = torch.cat(representations)
+    return Features(h, z1, z2, None if samples.labels is None else samples.labels[: len(h)])
+
+
+def pixels(samples: Samples, recipe: Any, *, limit: int | None = None) -> Tensor:
+    """The samples themselves as flat vectors: the baseline every encoder must beat."""
+    return torch.cat([recipe.plain(x).float().flatten(1) for _, x in _chunks(samples, limit)])
+
+
+def thumbnails(samples: Samples) -> dict[str, Tensor]:
+    """Small pictures of the first samples, under their name in the file; none when the samples are not images."""
+    if samples.kind != "image":
+        return {}
+    x = samples.x[torch.arange(min(THUMBNAILS, len(samples.x)))]
+    if max(x.shape[-2:]) > THUMBNAIL_SIDE:
+        x = nn.functional.interpolate(x.float(), size=THUMBNAIL_SIDE, mode="bilinear", antialias=True)
+    return {"thumbnails": x.round().clamp(0, 255).to(torch.uint8)}
+
+
+def save(path: Path, tensors: Mapping[str, Tensor]) -> Path:
+    """Write named tensors as one safetensors file, whole or not at all."""
+    return write_bytes(path, serialise({name: tensor.contiguous() for name, tensor in tensors.items()}))
+
+
+def read(path: Path, prefix: str) -> Features:
+    """The features that ``save`` wrote under a prefix."""
+    tensors = load_file(path)
+    parts = {name: tensors.get(f"{prefix}_{name}") for name in ("h", "z1", "z2", "labels")}
+    if parts["h"] is None:
+        raise ValueError(f"{path} holds no {prefix}_h. It holds: {', '.join(sorted(tensors))}.")
+    return Features(**parts)
+
+
+def holds(path: Path, prefix: str) -> bool:
+    """Whether a file has features under a prefix."""
+    with safe_open(path, framework="pt") as file:
+        return f"{prefix}_h" in file.keys()  # noqa: SIM118 - not a mapping
+
+
+def write(path: Path, made: Features) -> Path:
+    """Write representations for other programs: a bare ``.npy`` array, or ``.safetensors`` with the labels."""
+    if path.suffix == ".safetensors":
+        return save(path, made.tensors("all"))
+    if path.suffix != ".npy":
+        raise ValueError(f"Representations are written as .npy or .safetensors, got {path.name!r}.")
+    buffer = io.BytesIO()
+    np.save(buffer, made.h.numpy(), allow_pickle=False)
+    return write_bytes(path, buffer.getvalue())
+
+
+def _chunks(samples: Samples, limit: int | None) -> Iterator[tuple[Tensor, Tensor]]:
+    n = min(limit or len(samples.x), len(samples.x))
+    for start in range(0, n, CHUNK):
+        indices = torch.arange(start, min(start + CHUNK, n))
+        yield indices, samples.x[indices]
+
+
+def _device(module: nn.Module) -> torch.device:
+    parameter = next(module.parameters(), None)
+    return torch.device("cpu") if parameter is None else parameter.device

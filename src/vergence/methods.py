@@ -1,0 +1,129 @@
+"""METHODS: SimCLR, MoCo, BYOL, ... as rows. A method is an objective, the two branches it compares, and a paper.
+
+Rows carry the settings that the papers (or the sources that repeat them) use for small images; the optimiser is a
+separate choice with one default for all rows, and the papers' long schedules are the files of ``recipes/``.
+This module does not import torch, so that the command line can show a method before anything is loaded.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from vergence import tables
+from vergence.tables import Rows
+
+Target = Literal["online", "detached", "momentum"]
+
+# What may stand in ``--heads.*``: the fields of a row that a config may override, each with its meaning.
+HEADS = {
+    "projector": "widths of the projector's layers; 0 stands for the width of the representation; empty for none",
+    "projector_norm": "batch norm between the projector's layers",
+    "projector_final_norm": "batch norm after the projector's last layer",
+    "predictor": "widths of the predictor on the query branch; empty for none",
+    "momentum": "weight of the past in the moving average of the target, from 0 to 1",
+    "momentum_to_one": "let the momentum rise to 1 along a cosine, as BYOL does",
+    "queue": "number of past keys kept as negatives; 0 for none",
+}
+
+
+@dataclass(frozen=True)
+class Method:
+    """A frozen row that validates itself.
+
+    ``target`` says where the keys come from: *online*, the same weights with gradient; *detached*, the same weights
+    without; *momentum*, a moving average of them. ``learner`` names the row of LEARNERS that trains it.
+    """
+
+    objective: str
+    paper: str
+    hyperparameters: Mapping[str, Any] = field(default_factory=dict)
+    learner: str = "two_view"
+    target: Target = "online"
+    projector: tuple[int, ...] = (0, 128)
+    projector_norm: bool = True
+    projector_final_norm: bool = False
+    predictor: tuple[int, ...] = ()
+    momentum: float = 0.99
+    momentum_to_one: bool = False
+    queue: int = 0
+    learnable: tuple[str, ...] = ()
+    labels: bool = False
+
+    def __post_init__(self) -> None:
+        known = tables.parameters("objectives", self.objective)
+        for name in self.hyperparameters:
+            if name not in known:
+                raise ValueError(
+                    f"Objective {self.objective!r} has no hyperparameter {name!r}. Known: {', '.join(known)}"
+                )
+        if self.target not in ("online", "detached", "momentum"):
+            raise ValueError(f"target must be online, detached or momentum, got {self.target!r}")
+        if not 0 <= self.momentum <= 1:
+            raise ValueError(f"momentum must be between 0 and 1, got {self.momentum}")
+        if self.queue < 0:
+            raise ValueError(f"queue must not be negative, got {self.queue}")
+        if self.queue and "negatives" not in known:
+            raise ValueError(
+                f"Objective {self.objective!r} takes no negatives, so it cannot use a queue of {self.queue}"
+            )
+        if self.queue and self.target == "online":
+            raise ValueError("A queue holds keys without gradient: it needs target='momentum' or 'detached'")
+        if self.predictor and self.target == "online":
+            raise ValueError("A predictor stands on the query branch only: it needs target='momentum' or 'detached'")
+        if self.target == "detached" and not self.predictor:
+            raise ValueError(
+                "Without a predictor a detached target collapses: give predictor widths (SimSiam, Sec. 4.2)"
+            )
+
+    def describe(self) -> str:
+        """The structure in one line, as the papers draw it."""
+        branches = "f, g" + (", predictor" if self.predictor else "")
+        target = {"online": "same branch", "detached": "stop-gradient", "momentum": f"moving average {self.momentum}"}
+        extra = f", queue of {self.queue}" if self.queue else ""
+        return f"{self.objective}({branches} | {target[self.target]}{extra})"
+
+
+METHODS = Rows(
+    "method",
+    {
+        "simclr": Method("nt_xent", "chen2020simclr", {"temperature": 0.5}),
+        "flatclr": Method("flat_nce", "chen2021flatnce", {"temperature": 0.1}),
+        "dcl": Method("decoupled", "yeh2022dcl", {"temperature": 0.1}),
+        "align_uniform": Method("align_uniform", "wang2020hypersphere"),
+        "revised_info_nce": Method("revised_info_nce", "huang2023generalization", {"temperature": 0.2}),
+        "linear_contrastive": Method("linear_contrastive", "huang2023generalization"),
+        "spectral": Method("spectral", "haochen2021spectral", projector=(2048, 1000), projector_final_norm=True),
+        "triplet": Method("triplet", "schroff2015facenet", {"margin": 0.5}),
+        "moco": Method(
+            "info_nce", "chen2020mocov2", {"temperature": 0.1}, target="momentum", queue=4096, momentum=0.99,
+            projector_norm=False,
+        ),
+        "moco_v3": Method(
+            "info_nce", "chen2021mocov3", {"temperature": 0.2}, target="momentum", projector=(2048, 256),
+            predictor=(2048, 256), momentum_to_one=True,
+        ),
+        "byol": Method(
+            "negative_cosine", "grill2020byol", target="momentum", projector=(2048, 256), predictor=(2048, 256),
+            momentum=0.99, momentum_to_one=True,
+        ),
+        "simsiam": Method(
+            "negative_cosine", "chen2021simsiam", target="detached", projector=(2048, 2048),
+            projector_final_norm=True, predictor=(512, 2048),
+        ),
+        "barlow_twins": Method("barlow_twins", "zbontar2021barlow", projector=(2048, 2048, 2048)),
+        "vicreg": Method("vicreg", "bardes2022vicreg", projector=(2048, 2048, 2048)),
+        "supervised_contrastive": Method("supervised", "khosla2020supcon", {"temperature": 0.1}, labels=True),
+    },
+)  # fmt: skip
+
+
+def customised(name: str, *, heads: Mapping[str, Any], objective: Mapping[str, Any]) -> Method:
+    """The row ``name`` with the config's overrides; the row checks itself again."""
+    row: Method = METHODS[name]
+    for key in heads:
+        if key not in HEADS:
+            raise tables.UnknownName("head setting", key, HEADS)
+    hyperparameters = {**row.hyperparameters, **objective}
+    fields = {key: tuple(value) if isinstance(value, list) else value for key, value in heads.items()}
+    return dataclasses.replace(row, hyperparameters=hyperparameters, **fields)

@@ -1,0 +1,49 @@
+"""Progress for a person: a bar on a terminal, a plain line now and then elsewhere, nothing when quiet."""
+
+import sys
+import time
+from types import TracebackType
+from typing import Any
+
+PERIOD = 10.0  # seconds between plain lines
+
+
+class Progress:
+    """A context that is told about steps; it prints to standard error and never to standard output."""
+
+    def __init__(self, total: int, *, start: int = 0, quiet: bool = False):
+        self.total, self.start, self.done, self.quiet = total, start, start, quiet
+        self._began = self._printed = time.monotonic()
+        self._samples = 0
+        self._bar: Any = None
+
+    def __enter__(self) -> "Progress":
+        if not self.quiet and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+            from rich.progress import Progress as Bar
+
+            columns = [BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeRemainingColumn()]
+            self._bar = Bar(*columns, console=Console(stderr=True))
+            self._bar.start()
+            self._task = self._bar.add_task("", total=self.total, completed=self.start)
+        return self
+
+    def __exit__(self, kind: type | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def advance(self, samples: int, **facts: float) -> None:
+        """One more step that used ``samples`` samples; ``facts`` are shown beside the speed."""
+        self.done += 1
+        self._samples += samples
+        now = time.monotonic()
+        words = [f"{name} {value:.4g}" for name, value in facts.items()]
+        words.append(f"{self._samples / max(1e-9, now - self._began):,.0f} samples/s")
+        if self._bar is not None:
+            self._bar.update(self._task, completed=self.done, description=" · ".join(words))
+        elif not self.quiet and (now - self._printed > PERIOD or self.done == self.total):
+            self._printed = now
+            left = (now - self._began) / (self.done - self.start) * (self.total - self.done)
+            words = [f"step {self.done}/{self.total}", *words, f"{left:.0f} s left"]
+            print(" · ".join(words), file=sys.stderr, flush=True)

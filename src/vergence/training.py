@@ -1,0 +1,183 @@
+"""fit(): the loop, as a generator of Steps.
+
+A step depends only on the config, the weights before it and its own number: the order of the data and the views come
+from counters, so nothing random has to be stored and a resumed run repeats an undisturbed one to the bit.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from vergence import distributed, optim
+from vergence.config import Config
+from vergence.data import Samples
+from vergence.views import sample_keys
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one step did. ``number`` counts from 1; ``epoch`` is a fraction of passes over the data."""
+
+    number: int
+    epoch: float
+    loss: float
+    learning_rate: float
+    samples: int
+    ends_epoch: bool
+
+
+class LossNotFinite(RuntimeError):
+    """The loss became NaN or infinite: training stops before the weights are touched."""
+
+
+def steps_per_epoch(n: int, batch: int) -> int:
+    """Whole batches in a pass; the remainder waits for another order."""
+    if batch > n:
+        raise ValueError(
+            f"The batch ({batch}) is larger than the data ({n} samples): use --batch {max(2, n // 2)} or less."
+        )
+    return n // batch
+
+
+def fit(
+    learner: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    samples: Samples,
+    recipe: Any,
+    config: Config,
+    *,
+    start: int = 0,
+) -> Iterator[Step]:
+    """Train from step ``start`` to the end of the config, yielding after every step."""
+    each = steps_per_epoch(len(samples.x), config.batch)
+    total = each * config.epochs
+    device = next(learner.parameters()).device
+    learner.train()
+    for number, (indices, x) in enumerate(batches(samples, config, start=start), start + 1):
+        rate = optim.learning_rate(config.optim, number - 1, total, each)
+        for group in optimiser.param_groups:
+            group["lr"] = rate
+        keys = sample_keys(config.seed, (number - 1) // each, indices)
+        views = recipe(x.to(device), keys.to(device))
+        labels = None if samples.labels is None else samples.labels[indices].to(device)
+        torch.manual_seed(_mix(config.seed, number))  # dropout and the like
+        loss = gradient(learner, views, labels, chunk=config.chunk, precision=precision(config.precision, device))
+        _check_finite(loss, number, rate)
+        if config.optim.clip:
+            nn.utils.clip_grad_norm_(learner.parameters(), config.optim.clip)
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=True)
+        learner.after_step(number / total)  # type: ignore[operator]
+        yield Step(number, number / each, loss, rate, config.batch, number % each == 0)
+
+
+def batches(samples: Samples, config: Config, *, start: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
+    """This process's part of every batch from step ``start`` on: (indices, samples)."""
+    each = steps_per_epoch(len(samples.x), config.batch)
+    rank, world = distributed.rank(), distributed.world()
+    if config.batch % world:
+        raise ValueError(f"The batch ({config.batch}) must be a multiple of the number of processes ({world}).")
+    for step in range(start, each * config.epochs):
+        epoch, place = divmod(step, each)
+        order = epoch_order(len(samples.x), config.seed, epoch)
+        indices = order[place * config.batch : (place + 1) * config.batch].chunk(world)[rank]
+        yield indices, samples.x[indices]
+
+
+def epoch_order(n: int, seed: int, epoch: int) -> Tensor:
+    """The order of the samples in an epoch: a function of the seed and the epoch alone."""
+    return torch.randperm(n, generator=torch.Generator().manual_seed(_mix(seed, epoch)))
+
+
+def gradient(
+    learner: nn.Module,
+    views: Sequence[Tensor],
+    labels: Tensor | None,
+    *,
+    chunk: int = 0,
+    precision: torch.dtype | None = None,
+) -> float:
+    """Add the gradient of the loss of the whole batch to the parameters; return the loss.
+
+    With ``chunk``, the views are encoded twice in pieces: once for the embeddings, whose gradient is taken at once, and
+    once more to carry it to the weights. The result is the same wherever the encoder treats samples one by one; batch
+    norm then uses the statistics of its piece.
+
+    References:
+        Gao et al. (2021), gradient caching. https://arxiv.org/abs/2101.06983
+    """
+    device = views[0].device.type
+    with torch.autocast(device, dtype=precision, enabled=precision is not None):
+        if not chunk or chunk >= len(views[0]):
+            loss = learner(views, labels)
+            loss.backward()
+        else:
+            loss = _cached_gradient(learner, views, labels, chunk)
+    distributed.average_gradients(learner)
+    return float(loss.detach())
+
+
+def precision(name: str, device: torch.device) -> torch.dtype | None:
+    """The autocast dtype of a config; ``None`` for float32. Automatic means bfloat16 on a GPU that has it."""
+    if name == "auto":
+        return torch.bfloat16 if device.type == "cuda" and torch.cuda.is_bf16_supported() else None
+    return None if name == "float32" else getattr(torch, name)
+
+
+def state(learner: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Everything a step depends on, as named tensors: weights, buffers (queue and averages among them), moments."""
+    tensors = {f"model.{name}": tensor for name, tensor in learner.state_dict().items()}
+    for number, moments in optimiser.state_dict()["state"].items():
+        tensors |= {f"optimiser.{number}.{name}": torch.as_tensor(value) for name, value in moments.items()}
+    return {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
+
+
+def restore(learner: nn.Module, optimiser: torch.optim.Optimizer | None, tensors: Mapping[str, Tensor]) -> None:
+    """Put back what ``state`` took; a checkpoint of another architecture is refused."""
+    weights = {name.removeprefix("model."): value for name, value in tensors.items() if name.startswith("model.")}
+    try:
+        learner.load_state_dict(weights)
+    except RuntimeError as error:
+        raise ValueError(f"The checkpoint does not fit this method and encoder: {error}") from error
+    if optimiser is None:
+        return
+    moments: dict[int, dict[str, Tensor]] = {}
+    for name, value in tensors.items():
+        if name.startswith("optimiser."):
+            _, number, key = name.split(".")
+            moments.setdefault(int(number), {})[key] = value
+    optimiser.load_state_dict({**optimiser.state_dict(), "state": moments})
+
+
+def _cached_gradient(learner: nn.Module, views: Sequence[Tensor], labels: Tensor | None, chunk: int) -> Tensor:
+    pieces = [[view[i : i + chunk] for view in views] for i in range(0, len(views[0]), chunk)]
+    with torch.no_grad():
+        parts = [learner.outputs(piece) for piece in pieces]  # type: ignore[operator]
+    whole = [torch.cat(column).requires_grad_() for column in zip(*parts, strict=True)]
+    loss = learner.loss(whole, labels)  # type: ignore[operator]
+    loss.backward()
+    caches = [None if output.grad is None else output.grad.split(chunk) for output in whole]
+    for number, piece in enumerate(pieces):
+        outputs = learner.outputs(piece)  # type: ignore[operator]
+        live = [
+            (output, cache) for output, cache in zip(outputs, caches, strict=True) if cache and output.requires_grad
+        ]
+        torch.autograd.backward([output for output, _ in live], [cache[number] for _, cache in live])
+    return loss
+
+
+def _check_finite(loss: float, number: int, rate: float) -> None:
+    if not math.isfinite(loss):
+        raise LossNotFinite(
+            f"The loss is {loss} at step {number} (learning rate {rate:.3g}). The last checkpoint is kept. "
+            "Try a smaller --optim.learning-rate, --optim.clip 1, or a higher --objective.temperature."
+        )
+
+
+def _mix(seed: int, counter: int) -> int:
+    """One seed from two numbers (a multiplicative hash), so that neighbouring seeds share nothing."""
+    return ((seed * 0x9E3779B97F4A7C15 + counter * 0xBF58476D1CE4E5B9) ^ (counter << 17)) & 0x7FFFFFFFFFFFFFFF

@@ -1,0 +1,71 @@
+"""Config: strict YAML in and out, errors that name their place."""
+
+import pytest
+
+from vergence import config as configs
+from vergence.config import Config, Optim, differences, from_mapping, method_options, read
+
+
+def test_a_config_round_trips_through_yaml(tmp_path):
+    config = Config(method="moco", epochs=3, objective={"temperature": 0.2}, heads={"queue": 64, "projector": (8, 4)})
+    path = tmp_path / "config.yaml"
+    path.write_text(config.to_yaml())
+    assert read(path) == config
+
+
+def test_an_unknown_key_is_refused_with_its_place_and_the_nearest(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text("optim:\n  learning_rat: 0.1\n")
+    with pytest.raises(ValueError, match=r"config.yaml: optim.*learning_rat'.*Did you mean 'learning_rate'"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"epochs": "ten"}, "epochs must be int, got 'ten'"),
+        ({"epochs": True}, "epochs must be int"),
+        ({"optim": {"name": "rmsprop"}}, "must be one of adamw"),
+        ({"optim": 3}, "expected settings"),
+        ({"batch": 1}, "batch must be at least 2"),
+        ({"method": "simclrv2"}, "Unknown method"),
+        ({"encoder": "resnet"}, "Unknown encoder"),
+        ({"views": "simclrr"}, "Did you mean 'simclr'"),
+        ({"objective": {"margin": 0.1}}, "hyperparameter of nt_xent"),
+        ({"encoder": "convnet", "backbone": {"chanels": [8]}}, "Did you mean 'channels'"),
+        ({"optim": {"learning_rate": -1.0}}, "optim.learning_rate"),
+        ({"optim": {"learning_rate": float("nan")}}, "optim.learning_rate"),
+    ],
+)
+def test_a_bad_value_is_refused_with_what_came_and_what_is_allowed(values, message):
+    with pytest.raises(ValueError, match=message):
+        from_mapping(values)
+
+
+def test_the_exponent_that_yaml_reads_as_text_is_a_number(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text("optim: {learning_rate: 1e-3}")
+    assert read(path).optim.learning_rate == 1e-3
+
+
+def test_what_is_not_yaml_is_said_to_be_so(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text("a: [")
+    with pytest.raises(ValueError, match="is not YAML"):
+        read(path)
+
+
+def test_differences_are_named_by_their_dotted_place():
+    changed = Config(optim=Optim(learning_rate=0.5), seed=3)
+    assert differences(Config(), changed) == {"optim.learning_rate": (Optim().learning_rate, 0.5), "seed": (0, 3)}
+
+
+def test_the_options_of_a_method_are_its_objectives_signature_with_the_rows_values():
+    options = method_options("simclr")
+    assert options["objective"] == {"temperature": 0.5}
+    assert options["heads"]["queue"] == 0
+
+
+def test_an_external_encoder_takes_any_option():
+    assert configs.row_options("encoders", "timm:vit_tiny") == {}
+    Config(encoder="timm:vit_tiny", backbone={"img_size": 32})

@@ -1,0 +1,47 @@
+"""Rows of METHODS validate themselves, before any data are read."""
+
+from pathlib import Path
+
+import pytest
+
+from vergence.methods import METHODS, Method, customised
+
+
+@pytest.mark.parametrize("name", list(METHODS))
+def test_every_row_says_its_structure_and_cites_a_paper_we_list(name):
+    row = METHODS[name]
+    assert row.objective in row.describe()
+    bibliography = Path("references.bib").read_text(encoding="utf-8")
+    assert f"{{{row.paper}," in bibliography
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"objective": "nt_xent", "queue": 8, "target": "momentum"}, "takes no negatives"),
+        ({"objective": "info_nce", "queue": 8}, "needs target='momentum'"),
+        ({"objective": "info_nce", "momentum": 1.5}, "between 0 and 1"),
+        ({"objective": "negative_cosine", "target": "detached"}, "collapses"),
+        ({"objective": "negative_cosine", "predictor": (8,)}, "query branch only"),
+        ({"objective": "nt_xent", "hyperparameters": {"temprature": 1.0}}, "Did you mean 'temperature'"),
+        ({"objective": "nt_xen"}, "Did you mean 'nt_xent'"),
+        ({"objective": "info_nce", "target": "frozen"}, "online, detached or momentum"),
+        ({"objective": "info_nce", "queue": -1}, "negative"),
+    ],
+)
+def test_an_impossible_row_is_refused_when_it_is_built(fields, message):
+    with pytest.raises(ValueError, match=message):
+        Method(paper="nobody2026", **fields)
+
+
+def test_overrides_replace_what_the_row_says_and_nothing_else():
+    row = customised("moco", heads={"queue": 512, "projector": [64, 32]}, objective={"temperature": 0.2})
+    assert row.queue == 512
+    assert row.projector == (64, 32)
+    assert row.hyperparameters["temperature"] == 0.2
+    assert row.momentum == METHODS["moco"].momentum
+
+
+def test_an_unknown_method_names_the_nearest():
+    with pytest.raises(ValueError, match=r"Unknown method 'simclrv2'.*Did you mean 'simclr'"):
+        METHODS["simclrv2"]
