@@ -4,8 +4,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from vergence.types import FloatImages, Keys, Mask
-from vergence.views.random import split, uniform
+from vergence.types import FloatImages, Mask
 
 Factors = Float[Tensor, "n 4"]
 Orders = Int[Tensor, "n 4"]
@@ -15,13 +14,13 @@ LUMA = (0.2989, 0.587, 0.114)  # ITU-R 601-2, with torchvision's digits
 RANGES = (0.8, 0.8, 0.8, 0.2)  # of the four factors at strength 1: Chen et al. (2020), SimCLR, Appendix A
 
 
-def jitter_draws(keys: Keys, *, strength: float) -> tuple[Factors, Orders]:
-    """Each sample's factors (three ratios around 1, and a turn of the hue around 0) and the order to apply them in."""
-    spread = strength * torch.tensor(RANGES, dtype=torch.float64, device=keys.device)
-    middle = torch.tensor([1.0, 1.0, 1.0, 0.0], dtype=torch.float64, device=keys.device)
+def jitter_parameters(draws: Float[Tensor, "n 8"], *, strength: float) -> tuple[Factors, Orders]:
+    """Each sample's factors (three ratios around 1, a turn of the hue around 0) and their order, from uniform draws."""
+    spread = strength * torch.tensor(RANGES, dtype=torch.float64, device=draws.device)
+    middle = torch.tensor([1.0, 1.0, 1.0, 0.0], dtype=torch.float64, device=draws.device)
     low = (middle - spread).clamp(min=0.0).where(middle > 0, -spread)
-    factors = low + (middle + spread - low) * uniform(split(keys, 0), 4)
-    return factors.float(), uniform(split(keys, 1), 4).argsort(dim=1)
+    factors = low + (middle + spread - low) * draws[:, :4]
+    return factors.float(), draws[:, 4:].argsort(dim=1)
 
 
 def jitter(x: FloatImages, chosen: Mask, factors: Factors, order: Orders) -> FloatImages:

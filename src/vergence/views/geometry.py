@@ -5,11 +5,10 @@ import math
 from collections.abc import Iterator
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from vergence.types import FloatImages, Images, Keys
-from vergence.views.random import uniform
 
 Windows = Int[Tensor, "n 4"]
 Flips = Bool[Tensor, " n"]
@@ -18,9 +17,9 @@ TRIES = 10  # as torchvision's RandomResizedCrop, before it falls back on the ce
 
 
 def crop_windows(
-    keys: Keys, height: int, width: int, *, scale: tuple[float, float], ratio: tuple[float, float]
+    draws: Float[Tensor, "n 22"], height: int, width: int, *, scale: tuple[float, float], ratio: tuple[float, float]
 ) -> Windows:
-    """Random crops as rows of (top, left, height, width).
+    """Random crops as rows of (top, left, height, width), from uniform draws.
 
     The share of the area is uniform in ``scale``, the logarithm of the aspect uniform between those of ``ratio``. The
     first of ten tries that fits in the image; if none does, the largest central crop of a permitted aspect.
@@ -28,17 +27,16 @@ def crop_windows(
     References:
         Szegedy et al. (2015), Sec. 6; torchvision's ``RandomResizedCrop.get_params``.
     """
-    draws = uniform(keys, 2 * TRIES + 2)
     area = height * width * (scale[0] + (scale[1] - scale[0]) * draws[:, :TRIES])
     low, high = math.log(ratio[0]), math.log(ratio[1])
     aspect = (low + (high - low) * draws[:, TRIES : 2 * TRIES]).exp()
     sides = torch.stack([(area / aspect).sqrt().round(), (area * aspect).sqrt().round()], dim=-1).long()
-    limits = torch.tensor([height, width], device=keys.device)
+    limits = torch.tensor([height, width], device=draws.device)
     fits = ((sides > 0) & (sides <= limits)).all(dim=-1)
     first = fits.int().argmax(dim=1)
-    sides = sides[torch.arange(len(keys), device=keys.device), first]
+    sides = sides[torch.arange(len(draws), device=draws.device), first]
     corners = (draws[:, -2:] * (limits - sides + 1)).long()
-    central = torch.tensor(_central_window(height, width, ratio), device=keys.device)
+    central = torch.tensor(_central_window(height, width, ratio), device=draws.device)
     return torch.where(fits.any(dim=1, keepdim=True), torch.cat([corners, sides], dim=1), central)
 
 

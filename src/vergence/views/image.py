@@ -1,7 +1,7 @@
 """Views of photographs: the five transformations of SimCLR, each of which can be switched off."""
 
 from vergence.views.recipe import Recipe, require
-from vergence.views.steps import distort, drop_colour, image_recipe, look, soften
+from vergence.views.steps import DRAWS, distort, drop_colour, image_recipe, look, soften
 
 SHARP = 32  # pixels: SimCLR's own CIFAR-10 recipe does not blur (Appendix B.9)
 LETTERS = {"a": "crop", "b": "blur", "c": "grey", "d": "colour", "e": "flip"}
@@ -37,7 +37,7 @@ def simclr(
     notes = {"b": f" above {SHARP} px" if blur is None else "", "d": f" {strength:g}"}
     switches = zip(LETTERS, (crop, blur is not False, grey, colour, flip), strict=True)
     parts = [f"({letter}) {LETTERS[letter]}{notes.get(letter, '')}" for letter, on in switches if on]
-    return image_recipe(steps, description=" + ".join(parts) or "no transformation", size=size)
+    return image_recipe(steps, draws=DRAWS, description=" + ".join(parts) or "no transformation", size=size)
 
 
 def from_letters(letters: str, *, size: int | None = None, strength: float = 0.5) -> Recipe:

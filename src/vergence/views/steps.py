@@ -2,18 +2,20 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from vergence.types import FloatImages, Images, Keys, Mask, Vector
 from vergence.views.blur import blur, kernel_side
-from vergence.views.colour import Factors, Orders, grey, jitter, jitter_draws
+from vergence.views.colour import Factors, Orders, grey, jitter, jitter_parameters
 from vergence.views.geometry import Flips, Windows, crop_windows, plain_windows, resample
-from vergence.views.random import split, uniform
+from vergence.views.random import uniform
 from vergence.views.recipe import Recipe
 
+Draws = Float[Tensor, "n draws"]
 Scale = tuple[float, float]
 
 # Chen et al. (2020), SimCLR, Appendix A.
@@ -24,22 +26,24 @@ GREY_PROBABILITY = 0.2
 BLUR_PROBABILITY = 0.5
 SIGMA = (0.1, 2.0)
 
-# Streams of draws: switching one transformation off leaves the draws of the others alone.
-CROP, FLIP, DISTORTED, DISTORTION, GREYED, BLURRED, BLUR = range(7)
-CACHED = 2**18  # numbers in a chunk, so that it stays in a core's cache with its temporaries
+# Columns of a view's uniform draws, fixed so that switching one transformation off leaves the others as they were.
+CROP, FLIP, DISTORTED, DISTORTION, GREYED, BLURRED, SIGMA_DRAW = slice(0, 22), 22, 23, slice(24, 32), 32, 33, 34
+DRAWS = 35
+
+CACHED = 2**19  # numbers in a chunk, so that it stays in a core's cache with its temporaries
 
 
 @dataclass(frozen=True)
 class Step:
-    """A transformation: ``draw(keys, height, width)`` gives its parameters, ``apply(x, *parameters)`` uses them."""
+    """A transformation: ``choose(draws, height, width)`` gives each sample's parameters, ``apply`` uses them."""
 
-    draw: Callable[..., tuple[Tensor, ...]]
+    choose: Callable[..., tuple[Tensor, ...]]
     apply: Callable[..., FloatImages]
 
 
-def image_recipe(steps: Sequence[Step], *, description: str, size: int | None = None) -> Recipe:
-    """Two views of an image, each made by the steps in turn."""
-    draw = partial(_through, steps=steps)
+def image_recipe(steps: Sequence[Step], *, draws: int, description: str, size: int | None = None) -> Recipe:
+    """Two views of an image, each made by the steps in turn from that many uniform draws."""
+    draw = partial(_through, steps=steps, draws=draws)
     return Recipe("image", (draw, draw), partial(plain_image, size=size), description)
 
 
@@ -53,61 +57,69 @@ def plain_image(x: Images, *, size: int | None = None) -> FloatImages:
 
 def look(*, size: int | None, scale: Scale | None, flip: bool) -> Step:
     """Crop (unless ``scale`` is None), resize and flip, in one resampling."""
-    return Step(partial(_look_draws, size=size, scale=scale, flip=flip), partial(_look, size=size))
+    return Step(partial(_where, size=size, scale=scale, flip=flip), partial(_look, size=size))
 
 
 def distort(*, strength: float) -> Step:
     """Colour distortion: brightness, contrast, saturation and hue."""
-    return Step(partial(_distortion_draws, strength=strength), jitter)
+    return Step(partial(_distortion, strength=strength), jitter)
 
 
 def drop_colour() -> Step:
     """Colour dropping: the grey of each pixel in every channel."""
-    return Step(_greying_draws, _drop_colour)
+    return Step(_greyed, _drop_colour)
 
 
 def soften(*, above: int) -> Step:
     """Gaussian blur of images larger than ``above`` pixels."""
-    return Step(_blur_draws, partial(_soften, above=above))
+    return Step(_softness, partial(_soften, above=above))
 
 
-def _through(x: Images, keys: Keys, *, steps: Sequence[Step]) -> FloatImages:
+def _through(x: Images, keys: Keys, *, steps: Sequence[Step], draws: int) -> FloatImages:
+    _keep_freed_memory()
     n, _, height, width = x.shape
+    numbers = uniform(keys, draws)
     count = max(1, CACHED // x[0].numel() if n and x.device.type == "cpu" else n)
-    parameters = [[part.split(count) for part in step.draw(keys, height, width)] for step in steps]
+    parameters = [[part.split(count) for part in step.choose(numbers, height, width)] for step in steps]
     views = []
-    for number, view in enumerate(x.split(count)):
+    for chunk, view in enumerate(x.split(count)):
         for step, parts in zip(steps, parameters, strict=True):
-            view = step.apply(view, *(part[number] for part in parts))
+            view = step.apply(view, *(part[chunk] for part in parts))
         views.append(view)
     whole = torch.cat(views)
     last = x.is_contiguous(memory_format=torch.channels_last) and not x.is_contiguous()
     return whole.contiguous(memory_format=torch.channels_last) if last else whole
 
 
-def _look_draws(
-    keys: Keys, height: int, width: int, *, size: int | None, scale: Scale | None, flip: bool
+@cache
+def _keep_freed_memory() -> None:
+    """Free one large buffer, once: from then on glibc keeps smaller ones instead of returning them to the system.
+
+    Otherwise every temporary is faulted in anew, page by page, and views take three times as long.
+    """
+    torch.empty(2**23 - 2**12)  # just under 32 MiB, the largest buffer that moves glibc's threshold
+
+
+def _where(
+    draws: Draws, height: int, width: int, *, size: int | None, scale: Scale | None, flip: bool
 ) -> tuple[Windows, Flips]:
     if scale is None:
-        windows = plain_windows(len(keys), height, width, square=size is not None)
+        windows = plain_windows(len(draws), height, width, square=size is not None)
     else:
-        windows = crop_windows(split(keys, CROP), height, width, scale=scale, ratio=RATIO)
-    return windows, _chosen(split(keys, FLIP), FLIP_PROBABILITY if flip else 0.0)
+        windows = crop_windows(draws[:, CROP], height, width, scale=scale, ratio=RATIO)
+    return windows, draws[:, FLIP] < (FLIP_PROBABILITY if flip else 0.0)
 
 
 def _look(x: Images, windows: Windows, flips: Flips, *, size: int | None) -> FloatImages:
     return resample(x, windows, flips, (size or x.shape[2], size or x.shape[3]))
 
 
-def _distortion_draws(keys: Keys, height: int, width: int, *, strength: float) -> tuple[Mask, Factors, Orders]:
-    return (
-        _chosen(split(keys, DISTORTED), COLOUR_PROBABILITY),
-        *jitter_draws(split(keys, DISTORTION), strength=strength),
-    )
+def _distortion(draws: Draws, height: int, width: int, *, strength: float) -> tuple[Mask, Factors, Orders]:
+    return draws[:, DISTORTED] < COLOUR_PROBABILITY, *jitter_parameters(draws[:, DISTORTION], strength=strength)
 
 
-def _greying_draws(keys: Keys, height: int, width: int) -> tuple[Mask]:
-    return (_chosen(split(keys, GREYED), GREY_PROBABILITY),)
+def _greyed(draws: Draws, height: int, width: int) -> tuple[Mask]:
+    return (draws[:, GREYED] < GREY_PROBABILITY,)
 
 
 def _drop_colour(x: FloatImages, chosen: Mask) -> FloatImages:
@@ -116,9 +128,8 @@ def _drop_colour(x: FloatImages, chosen: Mask) -> FloatImages:
     return x.index_copy(0, places, grey(some).expand_as(some))
 
 
-def _blur_draws(keys: Keys, height: int, width: int) -> tuple[Mask, Vector]:
-    sigma = uniform(split(keys, BLUR), 1, low=SIGMA[0], high=SIGMA[1])[:, 0]
-    return _chosen(split(keys, BLURRED), BLUR_PROBABILITY), sigma
+def _softness(draws: Draws, height: int, width: int) -> tuple[Mask, Vector]:
+    return draws[:, BLURRED] < BLUR_PROBABILITY, SIGMA[0] + (SIGMA[1] - SIGMA[0]) * draws[:, SIGMA_DRAW]
 
 
 def _soften(x: FloatImages, chosen: Mask, sigma: Vector, *, above: int) -> FloatImages:
@@ -127,7 +138,3 @@ def _soften(x: FloatImages, chosen: Mask, sigma: Vector, *, above: int) -> Float
         return x
     places = chosen.nonzero()[:, 0].to(x.device)
     return x.index_copy(0, places, blur(x[places], sigma[chosen], side=kernel_side(side)))
-
-
-def _chosen(keys: Keys, probability: float) -> Mask:
-    return uniform(keys, 1)[:, 0] < probability
