@@ -8,10 +8,13 @@ import yaml
 
 from vergence.data.arrays import array, from_arrays
 from vergence.data.builtin import breast_cancer, digits, iris, wine
+from vergence.data.hub import hugging_face
 from vergence.data.images import folder
 from vergence.data.published import cifar10, cifar100, fashion_mnist, mnist, stl10
-from vergence.data.samples import Samples, in_memory
+from vergence.data.samples import Samples, in_memory, require_pairs
+from vergence.data.series import series
 from vergence.data.splits import carved, first
+from vergence.data.text import text
 from vergence.tables import Rows, UnknownName
 
 __all__ = ["DATASETS", "SPLITS", "Samples", "from_arrays", "load"]
@@ -30,6 +33,9 @@ DATASETS = Rows(
         "stl10": stl10,
         "folder": folder,
         "array": array,
+        "text": text,
+        "series": series,
+        "hf": hugging_face,
     },
 )
 SPLITS = ("train", "test", "validation", "all")
@@ -61,9 +67,7 @@ def load(
     if limit is not None:
         samples = first(samples, max(1, limit // TEST_PER_TRAIN) if split == "test" else limit)
     samples = in_memory(samples, memory=memory)
-    if len(samples) < 2 and split in ("train", "all"):
-        raise ValueError(f"{source} gives {len(samples)} sample to train on; contrast needs at least 2.")
-    return samples
+    return require_pairs(samples) if split in ("train", "all") else samples
 
 
 def parsed(source: str) -> tuple[str, str, dict[str, Any]]:

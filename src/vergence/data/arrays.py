@@ -1,5 +1,6 @@
 """Arrays, in memory or in files: what they hold is decided by their shape and type, unless it is said."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -10,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from vergence.data.files import label_file, tables
-from vergence.data.samples import Kind, Samples
+from vergence.data.samples import Kind, Samples, in_memory, require_pairs
 from vergence.data.splits import part
 
 Layout = Literal["as_is", "grey", "channels_first", "channels_last", "one_channel"]
@@ -38,8 +39,8 @@ def array(path: str, split: str, *, labels: str = "", kind: str = "") -> Samples
 
 def from_arrays(x: ArrayLike | Tensor, labels: ArrayLike | Tensor | None = None, *, kind: str = "") -> Samples:
     """Samples from arrays in memory, read by the same rules as a file."""
-    whole = from_array(_plain(x), kind=kind, source="arrays")
-    return replace(whole, x=whole.x[torch.arange(len(whole))], **_label_fields(labels, classes=None))
+    samples = replace(from_array(_plain(x), kind=kind, source="x"), **label_fields(labels))
+    return require_pairs(in_memory(samples, memory=math.inf))
 
 
 def from_array(array: NDArray[Any], *, kind: str, source: str) -> Samples:
@@ -58,16 +59,30 @@ def from_array(array: NDArray[Any], *, kind: str, source: str) -> Samples:
 def from_tables(found: Mapping[str, NDArray[Any]], split: str, *, kind: str, source: str) -> Samples:
     """Samples from named arrays: ``x`` and ``y``, divided here, or ``x_train``, ``x_test`` and their labels."""
     if "x" in found:
-        samples = replace(
-            from_array(found["x"], kind=kind, source=source), **_label_fields(found.get("y"), classes=None)
-        )
+        samples = replace(from_array(found["x"], kind=kind, source=source), **label_fields(found.get("y")))
         return part(samples, split)
     labels = [found[key] for key in ("y_train", "y_test") if key in found]
     classes = np.unique(np.concatenate(labels)) if labels else None
     names = ["train", "test"] if split == "all" else [split]
     x = np.concatenate([found[f"x_{name}"] for name in names]) if len(names) > 1 else found[f"x_{split}"]
     chosen = np.concatenate([found[f"y_{name}"] for name in names]) if len(labels) == 2 else None
-    return replace(from_array(x, kind=kind, source=source), **_label_fields(chosen, classes=classes))
+    return replace(from_array(x, kind=kind, source=source), **label_fields(chosen, classes=classes))
+
+
+def label_fields(labels: Any, *, classes: NDArray[Any] | None = None) -> dict[str, Any]:
+    """The ``labels`` and ``classes`` of samples, from names or numbers, one a sample."""
+    if labels is None:
+        return {"labels": None, "classes": ()}
+    values = _plain(labels)
+    if values.ndim != 1:
+        raise ValueError(f"Labels have shape {list(values.shape)}; expected one a sample, [n].")
+    if values.dtype.kind == "f" and not (np.isfinite(values) & (values == np.round(values))).all():
+        raise ValueError("Labels are fractions or NaN; expected names or whole numbers.")
+    if values.dtype.kind == "f":
+        values = values.astype(np.int64)
+    names = np.unique(values if classes is None else classes)
+    codes = torch.from_numpy(np.searchsorted(names, values).astype(np.int64))
+    return {"labels": codes, "classes": tuple(str(name) for name in names.tolist())}
 
 
 @dataclass(frozen=True)
@@ -167,8 +182,8 @@ def _require_finite(array: NDArray[Any], source: str) -> None:
     rows = np.flatnonzero(bad)
     values = sum(int((~np.isfinite(block)).sum()) for block in _blocks(array[rows]))
     raise ValueError(
-        f"{source} has {values} NaN or infinite values, in {len(rows)} of {len(array)} rows, the first in row {rows[0]}. "
-        "Drop those rows or fill them in."
+        f"{source} has {values} NaN or infinite values, in {len(rows)} of {len(array)} rows; the first is row "
+        f"{rows[0]}. Drop those rows or fill them in."
     )
 
 
@@ -192,21 +207,10 @@ def _blocks(array: NDArray[Any]) -> Any:
         yield np.asarray(array[start : start + rows]).reshape(len(array[start : start + rows]), -1)
 
 
-def _label_fields(labels: Any, *, classes: NDArray[Any] | None) -> dict[str, Any]:
-    """The ``labels`` and ``classes`` of samples, from names or numbers, one a sample."""
-    if labels is None:
-        return {"labels": None, "classes": ()}
-    values = _plain(labels)
-    if values.ndim != 1:
-        raise ValueError(f"Labels have shape {list(values.shape)}; expected one a sample, [n].")
-    if values.dtype.kind == "f" and not np.array_equal(values, np.round(values)):
-        raise ValueError("Labels are fractions or NaN; expected names or whole numbers.")
-    if values.dtype.kind == "f":
-        values = values.astype(np.int64)
-    names = np.unique(values if classes is None else classes)
-    codes = torch.from_numpy(np.searchsorted(names, values).astype(np.int64))
-    return {"labels": codes, "classes": tuple(str(name) for name in names.tolist())}
-
-
 def _plain(values: Any) -> NDArray[Any]:
-    return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+    if isinstance(values, Tensor):  # numpy has no bfloat16
+        return (values.float() if values.dtype == torch.bfloat16 else values).detach().cpu().numpy()
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise ValueError("The rows differ in length; expected the same for all, as in [n, d].") from None

@@ -56,7 +56,7 @@ def fashion_mnist(split: str) -> Samples:
     """Fashion-MNIST: 60,000 + 10,000 pictures of clothes, grey, 28 x 28, 10 classes."""
     place = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
     files = [Published(f"{place}/{name}", md5) for name, md5 in FASHION_MNIST.items()]
-    folders = ("fashion_mnist", "fashion-mnist", "dataset-fashion-mnist", "FashionMNIST/raw")
+    folders = ("fashion_mnist", "fashion-mnist", "FashionMNIST/raw")
     return _samples("fashion_mnist", split, partial(_idx, "fashion_mnist", folders, files), GARMENTS)
 
 
@@ -71,12 +71,12 @@ def cifar100(split: str) -> Samples:
 
 
 def stl10(split: str, *, unlabelled: bool = False) -> Samples:
-    """STL-10: 5,000 + 8,000 photographs of objects, colour, 96 x 96, 10 classes; 100,000 to train on if ``unlabelled``."""
+    """STL-10: 5,000 + 8,000 photographs of objects, colour, 96 x 96, 10 classes; ``unlabelled`` trains on 100,000."""
     return _samples("stl10", split, partial(_stl10, unlabelled), STL_OBJECTS)
 
 
 def _samples(name: str, split: str, read: Read, classes: tuple[str, ...]) -> Samples:
-    """The split of a dataset, from ``name.npz`` with x_train, y_train, x_test and y_test if there is one, or ``read``."""
+    """The split of a dataset, from ``name.npz`` (with x_train, y_train and so on) if there is one, or by ``read``."""
     if archive := _found(f"{name}.npz"):
         read = partial(_npz, archive)
     parts = [read(each) for each in (("train", "test") if split == "all" else (split,))]

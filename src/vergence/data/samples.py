@@ -52,7 +52,9 @@ class Samples:
 
     def __post_init__(self) -> None:
         if self.labels is not None and len(self.labels) != len(self.x):
-            raise ValueError(f"There are {len(self.labels)} labels for {len(self.x)} samples: one each is needed.")
+            raise ValueError(
+                f"{self.source} has {len(self.labels)} labels for {len(self.x)} samples; expected one each."
+            )
 
     def __len__(self) -> int:
         return len(self.x)
@@ -89,6 +91,13 @@ def joined(parts: Sequence[Samples]) -> Samples:
         labels=torch.cat(labels) if len(labels) == len(parts) else None,
         names=names or None,
     )
+
+
+def require_pairs(samples: Samples) -> Samples:
+    """The samples, if there are two of them: contrast needs another to compare with."""
+    if len(samples) < 2:
+        raise ValueError(f"{samples.source} gives {len(samples)} sample; contrast needs at least 2.")
+    return samples
 
 
 def in_memory(samples: Samples, *, memory: float) -> Samples:

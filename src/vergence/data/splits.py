@@ -17,7 +17,7 @@ def part(samples: Samples, split: str) -> Samples:
     """
     if split == "all":
         return samples
-    return _divided(samples, TEST_SHARE, salt=SALTS["test"], held_out=split == "test")
+    return _divided(samples, TEST_SHARE, salt=SALTS["test"], keep_held_out=split == "test")
 
 
 def carved(samples: Samples, split: str, *, validation: float) -> Samples:
@@ -29,7 +29,7 @@ def carved(samples: Samples, split: str, *, validation: float) -> Samples:
         )
     if split not in ("train", "validation") or validation == 0:
         return samples
-    return _divided(samples, validation, salt=SALTS["validation"], held_out=split == "validation")
+    return _divided(samples, validation, salt=SALTS["validation"], keep_held_out=split == "validation")
 
 
 def first(samples: Samples, limit: int) -> Samples:
@@ -43,13 +43,16 @@ def first(samples: Samples, limit: int) -> Samples:
     return samples.take(torch.from_numpy(np.sort(order[:limit])))
 
 
-def _divided(samples: Samples, share: float, *, salt: int, held_out: bool) -> Samples:
-    groups = _groups(samples)
+def held_out(groups: NDArray[np.int64], share: float, *, salt: int) -> NDArray[np.bool_]:
+    """Which samples to hold out: a share of each group, at least one unless it is alone, by a hash of position."""
     counts = np.bincount(groups)
-    # A class of one stays in training; a class of two gives one.
     wanted = np.where(counts > 1, np.maximum(1, np.round(share * counts)), 0)
-    chosen = _ranks(groups, _hashed(len(samples), salt)) < wanted[groups]
-    return samples.take(torch.from_numpy(np.flatnonzero(chosen == held_out)))
+    return _ranks(groups, _hashed(len(groups), salt)) < wanted[groups]
+
+
+def _divided(samples: Samples, share: float, *, salt: int, keep_held_out: bool) -> Samples:
+    chosen = held_out(_groups(samples), share, salt=salt) == keep_held_out
+    return samples.take(torch.from_numpy(np.flatnonzero(chosen)))
 
 
 def _groups(samples: Samples) -> NDArray[np.int64]:

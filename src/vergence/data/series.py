@@ -1,0 +1,84 @@
+"""Time series: many of one length, or long recordings cut into windows."""
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vergence.data.arrays import from_tables
+from vergence.data.files import existing_file, loaded
+from vergence.data.samples import Samples
+from vergence.data.splits import SALTS, TEST_SHARE, held_out
+from vergence.tables import UnknownName
+
+
+def series(path: str, split: str, *, name: str = "", window: int = 0, stride: int = 0) -> Samples:
+    """Time series in a .npy or .npz file, or in a .tsv file of the UCR archive.
+
+    Without ``window``, ``[n, t]`` or ``[n, c, t]``: a .npz holds ``x`` and ``y``, or ``x_train``, ``y_train``,
+    ``x_test`` and ``y_test``, each behind ``NAME_`` if there are several sets; the test set of ``NAME_TRAIN.tsv`` is
+    ``NAME_TEST.tsv``. With ``window``, recordings ``[time, c]`` laid end to end in ``x``, with their bounds ``offset``,
+    labels ``y`` and ``subject`` if known: cut every ``stride`` (else ``window``) steps; whole subjects are held out.
+    """
+    file = existing_file(path)
+    found = _ucr(file) if file.suffix == ".tsv" else {"x": loaded(file)} if file.suffix == ".npy" else loaded(file)
+    found = _windows(found, window, stride or window, path) if window else _chosen(found, name, path)
+    return from_tables(found, split, kind="series", source=f"series:{path}")
+
+
+def _ucr(file: Path) -> dict[str, NDArray[Any]]:
+    """A label and then the values in each line; the training file has a test file beside it."""
+    other = file.with_name(file.name.replace("_TRAIN", "_TEST"))
+    train = np.loadtxt(file, delimiter="\t", ndmin=2)
+    if other == file or not other.is_file():
+        return {"x": train[:, 1:], "y": train[:, 0]}
+    test = np.loadtxt(other, delimiter="\t", ndmin=2)
+    return {"x_train": train[:, 1:], "y_train": train[:, 0], "x_test": test[:, 1:], "y_test": test[:, 0]}
+
+
+def _chosen(found: dict[str, NDArray[Any]], name: str, path: str) -> dict[str, NDArray[Any]]:
+    """The arrays of one set of those in a file."""
+    if not name and ("x" in found or "x_train" in found):
+        return found
+    known = sorted({key.removesuffix("_x_train") for key in found if key.endswith("_x_train")})
+    if not known:
+        raise ValueError(f"{path} holds {', '.join(found)}; expected x (and y), or x_train and x_test (and labels).")
+    if not name:
+        raise ValueError(f"{path} holds several sets: {', '.join(known)}. Say which: series:{path},name={known[0]}.")
+    if name not in known:
+        raise UnknownName("name", name, known)
+    return {key.removeprefix(f"{name}_"): values for key, values in found.items() if key.startswith(f"{name}_")}
+
+
+def _windows(found: dict[str, NDArray[Any]], window: int, stride: int, path: str) -> dict[str, NDArray[Any]]:
+    """Windows of recordings, divided so that no subject, recording or moment is on both sides."""
+    if "x" not in found or found["x"].ndim > 2:
+        raise ValueError(f"{path} holds {', '.join(found)}; for windows it must hold recordings x of shape [time, c].")
+    x = found["x"].reshape(len(found["x"]), -1)
+    offset = found.get("offset", np.array([0, len(x)]))
+    starts = [np.arange(a, b - window + 1, stride) for a, b in itertools.pairwise(offset.tolist())]
+    recording = np.repeat(np.arange(len(starts)), [len(each) for each in starts])
+    start = np.concatenate(starts)
+    if not len(start):
+        raise ValueError(f"No recording in {path} is as long as a window of {window} steps.")
+    train, test = _sides(start, found.get("subject", np.arange(len(starts)))[recording], window, len(x))
+    views = np.lib.stride_tricks.sliding_window_view(x, window, axis=0)
+    tables = {"x_train": views[start[train]], "x_test": views[start[test]]}
+    if "y" in found:
+        labels = found["y"][recording]
+        tables |= {"y_train": labels[train], "y_test": labels[test]}
+    return tables
+
+
+def _sides(
+    start: NDArray[Any], group: NDArray[Any], window: int, end: int
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which windows train and which test: whole groups, or, of a single one, the time before and after a moment."""
+    names, number = np.unique(group, return_inverse=True)
+    if len(names) > 1:
+        test = held_out(np.zeros(len(names), np.int64), TEST_SHARE, salt=SALTS["test"])[number]
+        return ~test, test
+    moment = round(end * (1 - TEST_SHARE))
+    return start + window <= moment, start >= moment
