@@ -9,9 +9,9 @@ from markupsafe import Markup
 
 from vergence.report import figures
 from vergence.report.document import Section, document, section
-from vergence.report.pieces import paragraph, percent, picture, shown, side_by_side, table
+from vergence.report.pieces import details, paragraph, percent, picture, shown, side_by_side, table
 from vergence.report.record import Record, finite, flat, mapping, read
-from vergence.report.summary import accuracy_rows, label_words
+from vergence.report.summary import accuracy_rows
 
 
 def compare(run_directories: Sequence[str | Path]) -> str:
@@ -46,13 +46,19 @@ def _verdict(records: dict[str, Record]) -> str:
     if not best:
         return f"{len(records)} runs, none with an accuracy yet."
     accuracy, name, row = max(best, key=lambda entry: entry[0])
-    return f"{name} is most accurate: {percent(accuracy)} by {row['classifier']} with {label_words(row['labels'])}."
+    return f"{name} is most accurate: {percent(accuracy)} by {row['classifier']} with {row['labels']}."
 
 
 def _accuracies(records: dict[str, Record]) -> Section | None:
     keys = dict.fromkeys(_key(row) for record in records.values() for row in accuracy_rows(record))
-    cells = [[*key, *(_accuracy(record, key) for record in records.values())] for key in keys]
-    return section("Accuracies", table(["features", "classifier", "labels", *records], cells)) if cells else None
+    if not keys:
+        return None
+    cells = [[*key[1:], *(_accuracy(record, key) for record in records.values()), key[0]] for key in keys]
+    trained = [row for row in cells if row[-1] == "trained encoder"]
+    others = [row for row in cells if row[-1] != "trained encoder"]
+    headings = ["classifier", "labels", *records, "features"]
+    baselines = details("The baselines", table(headings, others)) if others else None
+    return section("Accuracies", table(headings, trained) if trained else None, baselines)
 
 
 def _key(row: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -14,6 +14,7 @@ Points = Float[np.ndarray, "n 2"]
 
 MOST_SAMPLES = 50_000  # a map of more is a blot, and a page of more is slow to open
 ANCHORS = 500  # samples whose neighbours are compared: the standard error of the share is then under 0.01
+BLOCK = 64  # anchors whose distances are in memory at once
 NO_LABEL = 65_535  # what the script reads as a sample without a label
 
 
@@ -34,8 +35,8 @@ def principal_plane(h: Float[np.ndarray, "n d"], *, neighbours: int = 10) -> Pro
     A linear picture of a curved thing: ``preserved`` is the share of each sample's nearest neighbours that are still
     among its nearest in the picture, and ``chance`` what a random picture would keep.
     """
-    centred = (h - h.mean(axis=0)).astype(np.float64)
-    variances, directions = np.linalg.eigh(centred.T @ centred)
+    centred = h - h.mean(axis=0)
+    variances, directions = np.linalg.eigh((centred.T @ centred).astype(np.float64))
     plane = directions[:, ::-1][:, :2]
     # The sign of an eigenvector is arbitrary: fix it, so that the same features give the same picture.
     plane = plane * np.where(plane.sum(axis=0) < 0, -1.0, 1.0)
@@ -64,13 +65,14 @@ def preserved_neighbours(h: Float[np.ndarray, "n d"], points: Points, *, neighbo
 def nearest(h: Float[np.ndarray, "n d"], anchors: Int[np.ndarray, " m"], count: int) -> Int[np.ndarray, "m k"]:
     """The ``count`` rows nearest to each anchor row, itself excluded, nearest first."""
     squares = np.einsum("nd,nd->n", h, h)
-    found = np.empty((len(anchors), count), dtype=np.int64)
-    for row, anchor in enumerate(anchors):
-        distance = squares - 2 * (h @ h[anchor])
-        distance[anchor] = np.inf
-        closest = np.argpartition(distance, count - 1)[:count] if count else np.empty(0, dtype=np.int64)
-        found[row] = closest[np.argsort(distance[closest], kind="stable")]
-    return found
+    found = []
+    for block in np.array_split(anchors, -(-len(anchors) // BLOCK)):
+        distances = squares - 2 * (h[block] @ h.T)
+        distances[np.arange(len(block)), block] = np.inf
+        closest = np.argpartition(distances, count - 1, axis=1)[:, :count]
+        order = np.argsort(np.take_along_axis(distances, closest, axis=1), axis=1, kind="stable")
+        found.append(np.take_along_axis(closest, order, axis=1))
+    return np.concatenate(found)
 
 
 def shown_rows(n: int, thumbnails: int) -> Int[np.ndarray, " m"]:
@@ -89,7 +91,6 @@ def scatter(
     rows: Int[np.ndarray, " n"] | None = None,
     names: Sequence[str] = (),
     circle: bool = False,
-    thumbnails: bool = True,
     description: str,
     caption: str,
 ) -> Markup:
@@ -107,7 +108,6 @@ def scatter(
         "classes": list(classes),
         "names": list(names),
         "circle": circle,
-        "thumbnails": thumbnails,
     }
     counts = [] if labels is None else np.bincount(labels[labels >= 0], minlength=len(classes)).tolist()
     legend = list(zip(classes, counts, strict=False))

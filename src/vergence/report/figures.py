@@ -66,6 +66,13 @@ def alignment_uniformity_plane(
     return figure
 
 
+def progress(steps: Series, values: Series, *, label: str) -> Figure:
+    """A figure that was measured from time to time along training."""
+    figure, axes = _canvas("step", label, height=1.9)
+    axes.plot(steps, values, color=ACCENT, linewidth=1.6, marker="o", markersize=3)
+    return figure
+
+
 def spectrum(singular_values: Series, *, effective_rank: float | None = None) -> Figure:
     """Singular values of the representation over the largest: a cliff means that directions have died."""
     figure, axes = _canvas("direction, in order", "singular value / largest")
@@ -75,6 +82,9 @@ def spectrum(singular_values: Series, *, effective_rank: float | None = None) ->
     shares = np.maximum(values / largest, float(np.finfo(np.float32).eps))
     axes.plot(np.arange(1, len(shares) + 1), shares, color=ACCENT, linewidth=1.6, marker="o", markersize=2.5)
     axes.set_yscale("log")
+    axes.set_ylim(min(0.05, shares[-1] / 2), 1.5)
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.yaxis.set_minor_formatter(lambda *_: "")
     if effective_rank is not None:
         axes.axvline(effective_rank, color=CONTRAST, linestyle="--", linewidth=1.2)
         text = f"effective rank {effective_rank:.1f} of {len(shares)}"
@@ -173,7 +183,9 @@ def _level(axes: Axes, value: float | None, text: str, style: str, colour: str) 
 
 
 def _legend(axes: Axes) -> None:
-    axes.legend(frameon=False, labelcolor=INK, fontsize=9, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
+    figure = axes.get_figure()
+    assert isinstance(figure, Figure)
+    figure.legend(frameon=False, labelcolor=INK, fontsize=9, loc="outside upper left", ncols=3, handletextpad=0.4)
 
 
 def _thinned(x: Series, y: Series) -> tuple[Series, Series]:

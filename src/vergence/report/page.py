@@ -4,7 +4,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from vergence.report import sections
+from vergence.report import samples, sections
 from vergence.report.document import document
 from vergence.report.record import mapping, read, sequence
 from vergence.report.sprite import make_sprite
@@ -19,15 +19,14 @@ def page(run_directory: str | Path) -> str:
     sprite = make_sprite(thumbnails) if thumbnails is not None and thumbnails.ndim == 4 else None
     return document(
         f"Run {record.name}",
-        str(verdict.get("sentence") or "This run has not been examined yet: it has no results."),
+        str(verdict.get("sentence") or "This run has no verdict yet."),
         [
             sections.recommendations(record),
             sections.learning(record),
             sections.accuracies(record),
-            sections.embedding(record, sprite),
-            sections.neighbours(record, sprite),
-            sections.spectrum(record),
-            sections.diagnostics(record),
+            samples.embedding(record, sprite),
+            samples.neighbours(record, sprite),
+            sections.geometry(record),
             sections.certificates(record),
             sections.data(record),
             sections.repetition(record),

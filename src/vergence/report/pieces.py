@@ -22,6 +22,7 @@ TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+LONGEST_NAME = 28  # characters of a table cell that stay on one line
 
 
 def paragraph(text: str) -> Markup:
@@ -41,8 +42,13 @@ def code(text: str) -> Markup:
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[Any]], *, caption: str = "") -> Markup:
     """A table that scrolls inside its own box; numbers are set in columns, the first cell of a row is its heading."""
-    cells = [[(cell if isinstance(cell, Markup) else shown(cell), _is_number(cell)) for cell in row] for row in rows]
+    cells = [[(cell if isinstance(cell, Markup) else shown(cell), _width(cell)) for cell in row] for row in rows]
     return piece("table", list(headings), cells, caption)
+
+
+def stacked(text: str, below: str | None) -> Markup:
+    """A cell of two lines, the second in small print."""
+    return Markup("{}<small>{}</small>").format(text, below) if below else Markup("{}").format(text)
 
 
 def details(summary: str, *body: Markup) -> Markup:
@@ -96,8 +102,9 @@ def percent(value: float) -> str:
     return f"{100 * value:.1f} %"
 
 
-def _is_number(cell: Any) -> bool:
-    return isinstance(cell, int | float) or (isinstance(cell, str) and bool(re.match(r"^[-–+]?[\d.]+( %|$)", cell)))
+def _width(cell: Any) -> str:
+    """Whether a cell may be broken into lines: sentences may, figures and names may not."""
+    return "short" if isinstance(cell, Markup) or len(shown(cell)) <= LONGEST_NAME else "long"
 
 
 def piece(name: str, *arguments: Any) -> Markup:

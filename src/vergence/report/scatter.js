@@ -20,11 +20,12 @@
     let cells = new Map(), current = -1, only = -1, scale = 1, width = 0, height = 0;
 
     function place() {
-      const box = canvas.getBoundingClientRect(), density = window.devicePixelRatio || 1;
-      [width, height] = [box.width, box.height];
+      const density = window.devicePixelRatio || 1, margin = 22;
+      [width, height] = [canvas.clientWidth, canvas.clientHeight];
+      if (Math.min(width, height) <= 2 * margin) return; // not laid out yet
       canvas.width = Math.round(width * density);
       canvas.height = Math.round(height * density);
-      const [wide, high] = data.extent, margin = 22;
+      const [wide, high] = data.extent;
       scale = Math.min((width - 2 * margin) / wide, (height - 2 * margin) / high);
       cells = new Map();
       for (let i = 0; i < count; i++) {
@@ -81,15 +82,27 @@
       pen.textBaseline = "middle";
       pen.lineWidth = 4;
       pen.lineJoin = "round";
+      const placed = [];
       for (const [label, members] of groups) {
         if (label === NONE || (only >= 0 && label !== only)) continue;
         const text = data.classes[label].slice(0, 18);
-        const at = [middle(members.map((i) => x[i])), middle(members.map((i) => y[i]))];
+        const at = data.circle ? inside(members) : [middle(members.map((i) => x[i])), middle(members.map((i) => y[i]))];
+        const half = pen.measureText(text).width / 2;
+        while (placed.some(([a, b, c]) => Math.abs(a - at[0]) < half + c + 2 && Math.abs(b - at[1]) < 15)) at[1] += 4;
+        placed.push([...at, half]);
         pen.strokeStyle = colour("--paper");
         pen.strokeText(text, ...at);
         pen.fillStyle = colour("--ink");
         pen.fillText(text, ...at);
       }
+    }
+
+    // On the circle: just inside it, in the mean direction of the class.
+    function inside(members) {
+      let across = 0, down = 0;
+      for (const i of members) [across, down] = [across + x[i] - width / 2, down + y[i] - height / 2];
+      const reach = (0.41 * scale) / (Math.hypot(across, down) || 1);
+      return [width / 2 + across * reach, height / 2 + down * reach];
     }
 
     function nearest(px, py) {
@@ -119,7 +132,7 @@
       if (i < 0) return;
       const thumbnail = tip.querySelector(".thumbnail"), number = row(i);
       const columns = Number(document.body.dataset.columns || 1);
-      thumbnail.hidden = !data.thumbnails || number >= Number(document.body.dataset.thumbnails || 0);
+      thumbnail.hidden = number >= Number(document.body.dataset.thumbnails || 0);
       thumbnail.style.setProperty("--column", number % columns);
       thumbnail.style.setProperty("--line-number", Math.floor(number / columns));
       tip.querySelector(".words").textContent = words(i).join("\n");

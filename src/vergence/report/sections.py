@@ -1,7 +1,7 @@
 """The sections of a run's page: each takes the record, and is None when the run has nothing to say there."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,6 @@ from markupsafe import Markup
 from vergence import __version__
 from vergence.report import figures
 from vergence.report.document import Section, section
-from vergence.report.embedding import nearest, principal_plane, scatter, shown_rows
 from vergence.report.pieces import (
     bullets,
     code,
@@ -18,16 +17,13 @@ from vergence.report.pieces import (
     paragraph,
     percent,
     picture,
-    piece,
     shown,
     side_by_side,
+    stacked,
     table,
 )
 from vergence.report.record import Record, finite, flat, mapping, sequence
-from vergence.report.sprite import Sprite
-from vergence.report.summary import accuracy_rows, label_words
-
-QUERIES, NEIGHBOURS = 8, 8  # samples whose neighbours are shown, and how many of them: a screenful
+from vergence.report.summary import accuracy_rows
 
 
 def recommendations(record: Record) -> Section | None:
@@ -38,93 +34,34 @@ def recommendations(record: Record) -> Section | None:
 
 
 def learning(record: Record) -> Section | None:
-    """The loss, where it stands, and the path of training in the alignment-uniformity plane."""
+    """The loss, where it stands, the path in the alignment-uniformity plane, and what was measured on the way."""
     heat = {key: value for key, value in mapping(record.results.get("thermometer")).items() if finite(value)}
-    left = Markup("").join(drawn for drawn in (_loss(record, heat), _thermometer(heat)) if drawn)
-    return section("Is it learning?", side_by_side(left, _plane(record)))
+    left = [_loss(record, heat), _thermometer(heat)]
+    right = [_plane(record), _progress(record, "knn", "kNN accuracy")]
+    columns = [Markup("").join(piece for piece in column if piece) for column in (left, right)]
+    return section("Is it learning?", side_by_side(*columns))
 
 
 def accuracies(record: Record) -> Section | None:
     """What the representation is worth, beside an untrained encoder and the raw input."""
-    rows = [{**row, "labels": label_words(row["labels"])} for row in accuracy_rows(record)]
+    rows = accuracy_rows(record)
     if not rows:
         return None
-    cells = [
-        [row["classifier"], row["labels"], row["features"], percent(row["accuracy"]), *_interval(row, percent)]
-        for row in rows
-    ]
     best = max(rows, key=lambda row: row["accuracy"])
-    return section(
-        "What it is worth",
-        side_by_side(
-            picture(
-                figures.accuracies(rows),
-                "Bars are intervals. An encoder no better than its untrained self has learned nothing these labels ask for.",
-                description=f"{len(rows)} accuracies, all in the table; the best is {percent(best['accuracy'])}, "
-                f"of {best['features']} by {best['classifier']}.",
-            ),
-            table(["classifier", "labels", "features", "accuracy", "interval", "n"], cells),
-        ),
+    caption = "An encoder no better than its untrained self has learned nothing that these labels ask for."
+    words = f"{percent(best['accuracy'])}, of {best['features']} by {best['classifier']}"
+    drawing = picture(
+        figures.accuracies(rows), caption, description=f"{len(rows)} accuracies, all in the table; the best is {words}."
     )
+    return section("What it is worth", side_by_side(drawing, _accuracy_table(rows)))
 
 
-def embedding(record: Record, sprite: Sprite | None) -> Section | None:
-    """The picture of the embedding: the circle when it is one, otherwise the plane of largest variance."""
-    z, h = (_finite_rows(record.features.get(name)) for name in ("test_z1", "test_h"))
-    if z is not None and z[0].shape[1] == 2:
-        return section("The embedding", *_circle(record, *z, sprite))
-    if h is None or len(h[0]) < 3:
-        return None
-    return section("The embedding", *_plane_of_variance(record, *h, sprite))
-
-
-def neighbours(record: Record, sprite: Sprite | None) -> Section | None:
-    """A few samples with their nearest neighbours by cosine: what the encoder takes for the same."""
-    kept = _finite_rows(record.features.get("test_h"))
-    count = 0 if kept is None or sprite is None else int((kept[1] < sprite.count).sum())
-    if kept is None or sprite is None or count < 3:
-        return None
-    h, rows = kept[0][:count], kept[1][:count]
-    unit = h / np.maximum(np.linalg.norm(h, axis=1, keepdims=True), np.finfo(np.float32).tiny)
-    labels = _labels(record)
-    anchors = _spread(None if labels is None else labels[rows], count)
-
-    def sample(position: int, beside: int | None = None) -> Markup:
-        number = int(rows[position])
-        name = _class_names(record)[labels[number]] if labels is not None and labels[number] >= 0 else f"{number}"
-        agrees = None if beside is None or labels is None else bool(labels[number] == labels[rows[beside]])
-        return piece("sample", sprite.thumbnail(number, f"sample {number}, {name}"), name, agrees)
-
-    found = nearest(unit, anchors, min(NEIGHBOURS, count - 1))
-    lines = [
-        (sample(a), [sample(b, a) for b in near]) for a, near in zip(anchors.tolist(), found.tolist(), strict=True)
-    ]
-    note = "" if labels is None else " A dashed outline marks a neighbour of another class."
-    text = f"Each row: a held-out sample, then its nearest among the {count:,} with a thumbnail, by cosine.{note}"
-    return section("Nearest neighbours", paragraph(text), piece("neighbours", lines))
-
-
-def spectrum(record: Record) -> Section | None:
-    """The singular values of the representation."""
-    values = [
-        value for value in sequence(mapping(record.results.get("spectrum")).get("singular_values")) if finite(value)
-    ]
-    if not values:
-        return None
-    rank = record.diagnostic("effective_rank")
-    words = f"{len(values)} singular values" + ("" if rank is None else f", effective rank {rank:.1f}")
-    drawing = figures.spectrum(np.array(values, dtype=float), effective_rank=rank)
-    caption = "A slow fall means that many directions are used; a cliff means that the others have died."
-    return section("The spectrum", picture(drawing, caption, description=f"{words}."))
-
-
-def diagnostics(record: Record) -> Section | None:
-    """Every diagnostic with its interval and its n."""
+def geometry(record: Record) -> Section | None:
+    """The spectrum of the representation, and every diagnostic with its interval and its n."""
     entries = mapping(record.results.get("diagnostics"))
-    if not entries:
-        return None
     rows = [[name.replace("_", " "), *_diagnostic(entry)] for name, entry in entries.items()]
-    return section("Diagnostics", table(["diagnostic", "value", "interval", "n", "beside"], rows))
+    listing = table(["diagnostic", "value", "interval", "n", "beside"], rows) if rows else None
+    return section("Geometry", side_by_side(_spectrum(record), listing))
 
 
 def certificates(record: Record) -> Section | None:
@@ -139,7 +76,9 @@ def data(record: Record) -> Section | None:
     """Notes, and the files that could not be read."""
     notes = [str(note) for note in sequence(record.results.get("notes"))]
     skipped = [sequence(row) for row in sequence(record.results.get("skipped")) if len(sequence(row)) == 2]
-    listing = details(f"{len(skipped):,} skipped files", table(["file", "reason"], skipped)) if skipped else None
+    listing = (
+        details(f"Files that were skipped: {len(skipped):,}", table(["file", "reason"], skipped)) if skipped else None
+    )
     return section("Notes on the data", bullets(notes) if notes else None, listing)
 
 
@@ -153,7 +92,9 @@ def repetition(record: Record) -> Section | None:
     return section(
         "How to repeat it",
         code(command) if config else None,
-        paragraph(f"Cite as: Vergence, version {version}; `vergence list methods` names the paper of each method."),
+        paragraph(
+            f"Cite as: Vergence, version {version}, with the paper of the method, which “vergence list methods” names."
+        ),
         details("The config", table(["setting", "value"], config)) if config else None,
         details("The environment", table(["", "value"], machine)) if machine else None,
     )
@@ -162,6 +103,19 @@ def repetition(record: Record) -> Section | None:
 def missing(record: Record) -> Section | None:
     """What this page could not show, and why."""
     return section("What is missing", bullets(record.missing)) if record.missing else None
+
+
+def _accuracy_table(rows: Sequence[Mapping[str, Any]]) -> Markup:
+    """A line per classifier and labels, a column per kind of features."""
+    kinds = dict.fromkeys(row["features"] for row in rows)
+    cells: dict[Markup, dict[str, Markup]] = {}
+    for row in rows:
+        line = cells.setdefault(stacked(row["classifier"], row["labels"]), {})
+        line[row["features"]] = stacked(percent(row["accuracy"]), _interval(row, lambda share: f"{100 * share:.1f}"))
+    counts = sorted({row["n"] for row in rows if finite(row.get("n"))})
+    caption = f"Accuracy and its interval on n = {shown(counts)} held-out samples" if counts else ""
+    lines = [[heading, *(line.get(kind) for kind in kinds)] for heading, line in cells.items()]
+    return table(["classifier", *kinds], lines, caption=caption)
 
 
 def _loss(record: Record, heat: Mapping[str, float]) -> Markup | None:
@@ -203,92 +157,32 @@ def _plane(record: Record) -> Markup | None:
     )
 
 
-def _circle(record: Record, z: np.ndarray, rows: np.ndarray, sprite: Sprite | None) -> list[Markup]:
-    unit = z / np.maximum(np.linalg.norm(z, axis=1, keepdims=True), np.finfo(np.float32).tiny)
-    description = f"{len(z):,} held-out embeddings on the unit circle."
-    caption = f"{description} The embedding has two dimensions, so this is all of it."
-    density = picture(
-        figures.circle_density(unit),
-        "How evenly the circle is covered.",
-        description="Density of directions around the circle.",
-    )
-    return [side_by_side(_map(record, unit, rows, sprite, description, caption, circle=True), density)]
-
-
-def _plane_of_variance(record: Record, h: np.ndarray, rows: np.ndarray, sprite: Sprite | None) -> list[Markup]:
-    chosen = shown_rows(len(h), sprite.count if sprite else 0)
-    h, rows = h[chosen], rows[chosen]
-    plane = principal_plane(h)
-    description = f"{len(h):,} held-out samples: {h.shape[1]} dimensions projected to two by PCA."
-    caption = (
-        f"{description} The projection keeps {percent(plane.explained)} of the variance and {percent(plane.preserved)} "
-        f"of each sample's {plane.neighbours} nearest neighbours; a random picture would keep {percent(plane.chance)}."
-    )
-    return [_map(record, plane.points, rows, sprite, description, caption)]
-
-
-def _map(
-    record: Record, points: np.ndarray, rows: np.ndarray, sprite: Sprite | None, description: str, caption: str,
-    *, circle: bool = False,
-) -> Markup:  # fmt: skip
-    labels = _labels(record)
-    names = [str(name) for name in sequence(record.results.get("names"))]
-    drawing = scatter(
-        points,
-        labels=None if labels is None else labels[rows],
-        classes=_class_names(record),
-        rows=rows,
-        names=names,
-        circle=circle,
-        thumbnails=sprite is not None,
-        description=description,
-        caption=caption,
-    )
-    if labels is None:
-        return drawing
-    centres = [
-        [name, int(mine.sum()), *np.median(points[mine], axis=0).round(3).tolist()]
-        for number, name in enumerate(_class_names(record))
-        if (mine := labels[rows] == number).any()
-    ]
-    return drawing + details("The map in numbers", table(["class", "samples", "median across", "median up"], centres))
-
-
-def _labels(record: Record) -> np.ndarray | None:
-    """Labels of the held-out samples, when there is one for each."""
-    labels, h = record.features.get("test_labels"), record.features.get("test_h", record.features.get("test_z1"))
-    return labels.astype(np.int64) if labels is not None and h is not None and len(labels) == len(h) else None
-
-
-def _class_names(record: Record) -> list[str]:
-    labels = _labels(record)
-    count = 0 if labels is None or not len(labels) else int(labels.max()) + 1
-    given = [str(name) for name in sequence(record.results.get("classes"))]
-    return [given[number] if number < len(given) else f"class {number}" for number in range(count)]
-
-
-def _finite_rows(array: np.ndarray | None) -> tuple[np.ndarray, np.ndarray] | None:
-    """The rows without NaN or infinity as float32, and their numbers."""
-    if array is None or array.ndim != 2 or not len(array):
+def _progress(record: Record, key: str, label: str) -> Markup | None:
+    steps, values = record.series("step", key)
+    if len(steps) < 2:
         return None
-    rows = np.flatnonzero(np.isfinite(array).all(axis=1))
-    return array[rows].astype(np.float32), rows
+    words = f"{label} goes from {values[0]:.3f} to {values[-1]:.3f}."
+    return picture(figures.progress(steps, values, label=label), f"{label} along training.", description=words)
 
 
-def _spread(labels: np.ndarray | None, count: int) -> np.ndarray:
-    """Anchors for the neighbours: the first sample of each class, or evenly spaced ones."""
-    first = np.array([], dtype=np.int64) if labels is None else np.unique(labels, return_index=True)[1]
-    even = np.linspace(0, count - 1, QUERIES).astype(np.int64)
-    return np.array(list(dict.fromkeys([*first.tolist(), *even.tolist()]))[:QUERIES], dtype=np.int64)
+def _spectrum(record: Record) -> Markup | None:
+    stored = sequence(mapping(record.results.get("spectrum")).get("singular_values"))
+    values = [float(value) for value in stored if finite(value)]
+    if not values:
+        return None
+    rank = record.diagnostic("effective_rank")
+    words = f"{len(values)} singular values" + ("" if rank is None else f", effective rank {rank:.1f}")
+    caption = "The spectrum: a slow fall uses many directions, a cliff means that the others have died."
+    return picture(figures.spectrum(np.array(values), effective_rank=rank), caption, description=f"{words}.")
 
 
-def _interval(row: Mapping[str, Any], form: Any) -> list[Any]:
+def _interval(row: Mapping[str, Any], form: Callable[[float], str]) -> str | None:
     known = finite(row.get("low")) and finite(row.get("high"))
-    return [f"{form(row['low'])} to {form(row['high'])}" if known else None, row.get("n")]
+    return f"{form(row['low'])} to {form(row['high'])}" if known else None
 
 
 def _diagnostic(entry: Any) -> list[Any]:
     """Value, interval, n, and whatever else the diagnostic carries."""
     parts = entry if isinstance(entry, Mapping) else {"value": entry}
     rest = {key: value for key, value in parts.items() if key not in ("value", "low", "high", "n")}
-    return [parts.get("value"), *_interval(parts, shown), rest or None]
+    return [parts.get("value"), _interval(parts, shown), parts.get("n"), rest or None]

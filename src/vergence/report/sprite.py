@@ -13,7 +13,7 @@ from vergence.report.pieces import piece
 
 COLUMNS = 40
 LARGEST_SIDE = 48  # pixels of a thumbnail in the file; the page shows them at 56 to 112
-BUDGET = 700_000  # bytes of the picture: with 50,000 points beside it a page stays under 1.5 MB
+BUDGET = 600_000  # bytes of the picture: with 50,000 points beside it a page stays under 1.5 MB
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,8 @@ def accuracy_rows(record: Record) -> list[Mapping[str, Any]]:
     """The accuracies that can be shown: those with a number, with every word present."""
     rows = [mapping(row) for row in sequence(record.results.get("accuracy"))]
     words = {"features": "features", "labels": "all", "classifier": "classifier"}
-    return [{**words, **row} for row in rows if finite(row.get("accuracy"))]
-
-
-def label_words(labels: str) -> str:
-    """``all`` and ``5 per class`` as they read in a sentence."""
-    return "all labels" if labels == "all" else str(labels).replace(" per ", " labels per ")
+    known = [{**words, **row} for row in rows if finite(row.get("accuracy"))]
+    return [{**row, "labels": _label_words(str(row["labels"]))} for row in known]
 
 
 def _training(record: Record) -> Iterator[str]:
@@ -48,7 +44,7 @@ def _accuracies(record: Record) -> Iterator[str]:
             best[row["features"]] = row
         order = [name for name in dict.fromkeys(row["features"] for row in rows) if name in best]
         facts = [f"{name} {percent(best[name]['accuracy'])} ({best[name]['classifier']})" for name in order]
-        yield f"Accuracy with {label_words(labels)}: {', '.join(facts)}."
+        yield f"Accuracy with {labels}: {', '.join(facts)}."
 
 
 def _thermometer(record: Record) -> Iterator[str]:
@@ -66,3 +62,8 @@ def _geometry(record: Record) -> Iterator[str]:
     facts = [f"{name.replace('_', ' ')} {shown(value)}" for name, value in known.items() if value is not None]
     if facts:
         yield f"Geometry: {', '.join(facts)}."
+
+
+def _label_words(labels: str) -> str:
+    """``all`` and ``5 per class`` as they read in a sentence."""
+    return "all labels" if labels == "all" else labels.replace(" per ", " labels per ")

@@ -1,0 +1,154 @@
+"""The sections that show samples: the map of the embedding and nearest neighbours."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+from markupsafe import Markup
+
+from vergence.report import figures
+from vergence.report.document import Section, section
+from vergence.report.embedding import Points, nearest, principal_plane, scatter, shown_rows
+from vergence.report.pieces import details, paragraph, percent, picture, piece, side_by_side, table
+from vergence.report.record import Record, sequence
+from vergence.report.sprite import Sprite
+
+QUERIES, NEIGHBOURS = 8, 8  # samples whose neighbours are shown, and how many of them: a screenful
+MOST_NAMES = 2000  # as many as there are thumbnails: more would outweigh the rest of the page
+TINY = float(np.finfo(np.float32).tiny)  # keeps a row of zeros from dividing by zero
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What is known of the held-out samples beside their features; ``labels`` below zero are absent ones."""
+
+    labels: Int[np.ndarray, " n"] | None
+    classes: Sequence[str]
+    names: Sequence[str]
+    sprite: Sprite | None
+
+    def called(self, number: int) -> str:
+        """The class of a sample, or its number."""
+        known = self.labels is not None and self.labels[number] >= 0
+        return self.classes[self.labels[number]] if known and self.labels is not None else f"{number}"
+
+
+def embedding(record: Record, sprite: Sprite | None) -> Section | None:
+    """The picture of the embedding: the circle when it is one, otherwise the plane of largest variance."""
+    samples = _samples(record, sprite)
+    z, h = (_finite_rows(record.features.get(name)) for name in ("test_z1", "test_h"))
+    if z is not None and z[0].shape[1] == 2:
+        return section("The embedding", _circle(*z, samples))
+    if h is None or len(h[0]) < 3:
+        return None
+    return section("The embedding", _plane(*h, samples))
+
+
+def neighbours(record: Record, sprite: Sprite | None) -> Section | None:
+    """A few samples with their nearest neighbours by cosine: what the encoder takes for the same."""
+    kept = _finite_rows(record.features.get("test_h"))
+    if kept is None or sprite is None or (kept[1] < sprite.count).sum() < 3:
+        return None
+    h, rows = (part[kept[1] < sprite.count] for part in kept)
+    samples = _samples(record, sprite)
+    anchors = _anchors(None if samples.labels is None else samples.labels[rows], len(h))
+    found = rows[nearest(_unit(h), anchors, min(NEIGHBOURS, len(h) - 1))]
+    lines = [
+        (_sample(samples, number), [_sample(samples, near, beside=number) for near in line])
+        for number, line in zip(rows[anchors].tolist(), found.tolist(), strict=True)
+    ]
+    note = "" if samples.labels is None else " A dashed outline marks a neighbour of another class."
+    text = f"Each row: a held-out sample, then its nearest among {len(h):,}, by the cosine of their features.{note}"
+    return section("Nearest neighbours", paragraph(text), piece("neighbours", lines))
+
+
+def _circle(z: Float[np.ndarray, "n 2"], rows: Int[np.ndarray, " n"], samples: Samples) -> Markup | None:
+    description = f"{len(z):,} held-out embeddings on the unit circle."
+    density = picture(
+        figures.circle_density(_unit(z)),
+        "How evenly the circle is covered: a flat line at 1 is the uniform law.",
+        description="Density of directions around the circle.",
+    )
+    caption = f"{description} The embedding has two dimensions, so this is all of it."
+    return side_by_side(_map(_unit(z), rows, samples, description, caption, circle=True), density)
+
+
+def _plane(h: Float[np.ndarray, "n d"], rows: Int[np.ndarray, " n"], samples: Samples) -> Markup:
+    chosen = shown_rows(len(h), samples.sprite.count if samples.sprite else 0)
+    plane = principal_plane(h[chosen])
+    description = f"{len(chosen):,} held-out samples: {h.shape[1]} dimensions projected to two by PCA."
+    caption = (
+        f"{description} The projection keeps {percent(plane.explained)} of the variance and {percent(plane.preserved)} "
+        f"of each sample's {plane.neighbours} nearest neighbours; a random picture would keep {percent(plane.chance)}."
+    )
+    return _map(plane.points, rows[chosen], samples, description, caption)
+
+
+def _map(
+    points: Points,
+    rows: Int[np.ndarray, " n"],
+    samples: Samples,
+    description: str,
+    caption: str,
+    *,
+    circle: bool = False,
+) -> Markup:
+    labels = None if samples.labels is None else samples.labels[rows]
+    drawing = scatter(
+        points,
+        labels=labels,
+        classes=samples.classes,
+        rows=rows,
+        names=samples.names[:MOST_NAMES],
+        circle=circle,
+        description=description,
+        caption=caption,
+    )
+    if labels is None:
+        return drawing
+    middles = [
+        [name, int(mine.sum()), *np.median(points[mine], axis=0).astype(float).tolist()]
+        for number, name in enumerate(samples.classes)
+        if (mine := labels == number).any()
+    ]
+    return drawing + details("The map in numbers", table(["class", "samples", "median across", "median up"], middles))
+
+
+def _sample(samples: Samples, number: int, *, beside: int | None = None) -> Markup:
+    """A thumbnail over its class; one of another class than ``beside`` is marked."""
+    assert samples.sprite is not None
+    name = samples.called(number)
+    differs = beside is not None and samples.labels is not None and samples.labels[number] != samples.labels[beside]
+    return piece("sample", samples.sprite.thumbnail(number, f"sample {number}, {name}"), name, bool(differs))
+
+
+def _samples(record: Record, sprite: Sprite | None) -> Samples:
+    features = record.features.get("test_h", record.features.get("test_z1"))
+    labels = record.features.get("test_labels")
+    if labels is None or features is None or labels.shape != features.shape[:1]:
+        labels = None
+    given = [str(name) for name in sequence(record.results.get("classes"))]
+    count = 0 if labels is None else int(labels.max(initial=-1)) + 1
+    classes = [given[number] if number < len(given) else f"class {number}" for number in range(count)]
+    names = [str(name) for name in sequence(record.results.get("names"))]
+    return Samples(None if labels is None else labels.astype(np.int64), classes, names, sprite)
+
+
+def _finite_rows(array: np.ndarray | None) -> tuple[Float[np.ndarray, "n d"], Int[np.ndarray, " n"]] | None:
+    """The rows without NaN or infinity as float32, and their numbers."""
+    if array is None or array.ndim != 2:
+        return None
+    rows = np.flatnonzero(np.isfinite(array).all(axis=1))
+    return array[rows].astype(np.float32), rows
+
+
+def _anchors(labels: Int[np.ndarray, " n"] | None, count: int) -> Int[np.ndarray, " m"]:
+    """The samples to show: the first of each class, then evenly spaced ones."""
+    first = [] if labels is None else sorted(np.unique(labels, return_index=True)[1].tolist(), key=lambda i: labels[i])
+    even = np.linspace(0, count - 1, QUERIES).astype(np.int64).tolist()
+    return np.array(list(dict.fromkeys([*first, *even]))[:QUERIES])
+
+
+def _unit(h: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+    return h / np.maximum(np.linalg.norm(h, axis=1, keepdims=True), TINY)
