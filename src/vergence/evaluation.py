@@ -155,7 +155,7 @@ def few_labels(
     return Accuracy(float(accuracies.mean()), (low, high), last.n, last.predictions, last.classifier, choices)
 
 
-def wilson(successes: float, n: int, *, level: float = 0.95) -> tuple[float, float]:
+def wilson(successes: int, n: int, *, level: float = 0.95) -> tuple[float, float]:
     """Wilson's interval of a share: never leaves [0, 1], and is not empty at 0 or n successes."""
     z = float(norm.ppf(0.5 + level / 2))
     share, spread = successes / n, z**2 / n

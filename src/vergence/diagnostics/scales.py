@@ -7,12 +7,20 @@ hold no more than d orthogonal directions (Welch). The best case is P = 1 with t
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import numpy as np
+import torch
 from scipy.special import betaln, gammaln, ive, logsumexp
+from torch import Tensor
 
-DRAWS = 2_000_000  # similarities drawn for a Monte Carlo value: a tenth of a second
+from vergence import objectives
+
+DRAWS = 1_000_000  # similarities drawn for a Monte Carlo value: a tenth of a second
+LARGEST = 2048  # pairs in a drawn batch: beyond, the value no longer depends on n to two digits
 
 
 @dataclass(frozen=True)
@@ -92,14 +100,15 @@ def revised_info_nce(n: int, d: int, *, temperature: float, weight: float | None
 
 
 def linear_contrastive(n: int, d: int, *, weight: float) -> Scale:
-    """-E z1 . z2 + weight E z1 . z2-: bilinear, so opposite views win when the weight is large."""
-    floor = min(-1 - weight / (n - 1), 1 - weight)
-    return Scale(weight - 1, 0.0, floor, True)
+    """-E z . z+ + weight E z . z-: any aligned batch with mean zero is at the floor, two points are enough."""
+    return Scale(weight - 1, 0.0, -1 - weight / (n - 1), True)
 
 
 def triplet(n: int, d: int, *, margin: float, mining: str) -> Scale:
-    """The margin at collapse, zero when every negative is further than every positive by the margin."""
-    return Scale(margin, math.nan, 0.0, True)
+    """The margin at collapse; zero when negatives are farther by the margin, which is at most 4 on the sphere."""
+    random, error = _drawn(objectives.triplet, n, d, margin=margin, mining=mining)
+    simplex = d >= n - 1 and margin <= 2 * n / (n - 1)
+    return Scale(margin, random, max(0.0, margin - 4), simplex, error)
 
 
 def alignment(n: int, d: int, *, alpha: float) -> Scale:
@@ -154,6 +163,16 @@ def barlow_twins(n: int, d: int, *, off_diagonal: float) -> Scale:
     return Scale(float(d), random, floor, d <= rank)
 
 
+def vicreg(n: int, d: int, *, invariance: float, variance: float, covariance: float) -> Scale:
+    """0.99 of the variance weight at collapse (the root of the 1e-4 in the hinge); zero at the floor if d < n.
+
+    Embeddings need not be on the sphere here; ``random`` is for those that are, like the other rows.
+    """
+    hyperparameters = {"invariance": invariance, "variance": variance, "covariance": covariance}
+    random, error = _drawn(objectives.vicreg, n, d, **hyperparameters)
+    return Scale(0.99 * variance, random, 0.0, d < n, error)
+
+
 def negative_cosine(n: int, d: int) -> Scale:
     """-1 at collapse and at the floor, zero at random."""
     return Scale(-1.0, 0.0, -1.0, True, note="-1 is also what collapse gives")
@@ -172,11 +191,20 @@ def log_bessel(d: int, concentration: float) -> float:
     return float(logsumexp(series))
 
 
+def _drawn(objective: Callable[..., Tensor], n: int, d: int, **hyperparameters: Any) -> tuple[float, float]:
+    """Mean and standard error of an objective over eight batches of independent uniform embeddings."""
+    generator = torch.Generator().manual_seed(0)
+    pairs = [torch.randn(2, min(n, LARGEST), d, generator=generator, dtype=torch.float64) for _ in range(8)]
+    values = [float(objective(*torch.nn.functional.normalize(pair, dim=2), **hyperparameters)) for pair in pairs]
+    return float(np.mean(values)), float(np.std(values, ddof=1) / math.sqrt(len(values)))
+
+
+@cache
 def _random_contrast(d: int, others: int, *, temperature: float, positive: bool) -> tuple[float, float]:
     """E log(exp(p / T) [if positive] + sum exp(s / T)) for independent uniform embeddings, and its standard error.
 
-    The loss is this minus p / T, whose mean is zero: left out, it does not add to the error. A similarity of uniform unit
-    vectors is 2B - 1 with B from Beta((d - 1) / 2, (d - 1) / 2), so no embeddings need be drawn.
+    The loss is this minus p / T, whose mean is zero: left out, it does not add to the error. A similarity of uniform
+    unit vectors is 2B - 1 with B from Beta((d - 1) / 2, (d - 1) / 2), so no embeddings need be drawn.
     """
     candidates = others + int(positive)
     anchors = min(4096, max(16, DRAWS // candidates))

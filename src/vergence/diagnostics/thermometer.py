@@ -29,6 +29,7 @@ SCALES = Rows(
         "align_uniform": scales.align_uniform,
         "spectral": scales.spectral,
         "barlow_twins": scales.barlow_twins,
+        "vicreg": scales.vicreg,
         "negative_cosine": scales.negative_cosine,
     },
 )
@@ -130,7 +131,7 @@ def _reading(scale: scales.Scale, loss: float | None, equal: tuple[str, ...]) ->
     allowed = _rounding(loss)
     if abs(loss - scale.chance) > allowed and equal:
         return "collapsed", (
-            f"{loss:.4g} is {equal[0]}: what a collapsed encoder shows where the loss counts its candidates or uses its "
+            f"{loss:.4g} is {equal[0]}: what a collapsed encoder shows where the loss counts candidates or uses the "
             f"temperature in another way than here (here: {scale.chance:.4g}). The embeddings would settle it."
         )
     if loss < scale.floor - allowed:
