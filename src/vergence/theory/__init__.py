@@ -1,7 +1,34 @@
 """RESULTS: theorems evaluated on features; a module per line of work."""
 
 from vergence.tables import Rows
+from vergence.theory.alignment import (
+    eta,
+    eta_squared,
+    expected_alignment,
+    lipschitz_estimate,
+    stability,
+    unstable_share,
+    view_spread,
+)
+from vergence.theory.centres import chance_error, class_centres, nearest_centre_classes, nearest_centre_error
 from vergence.theory.certificate import Certificate
+from vergence.theory.clique import Clique, cover_clique, maximum_clique
+from vergence.theory.concentration import Concentration, MainPart, concentration, concentration_curve
+from vergence.theory.distance import augmented_distance, closest_views
+from vergence.theory.divergence import (
+    cross_correlation,
+    cross_correlation_alignment,
+    cross_correlation_divergence,
+    cross_correlation_error,
+    cross_correlation_parts,
+    derived_remainder,
+    info_nce_divergence,
+    info_nce_error,
+    info_nce_parts,
+    measured_remainder,
+    standardised,
+)
+from vergence.theory.generalisation import divergence_threshold, generalisation_bound, rho, separation
 from vergence.theory.graph import AugmentationGraph, label_residual, probe_error, recovery_theorem
 from vergence.theory.hypersphere import (
     contrastive_limit,
@@ -16,6 +43,14 @@ from vergence.theory.hypersphere import (
 RESULTS = Rows(
     "result",
     {
+        "generalisation_bound": generalisation_bound,
+        "separation": separation,
+        "stability": stability,
+        "info_nce_divergence": info_nce_divergence,
+        "info_nce_error": info_nce_error,
+        "cross_correlation_alignment": cross_correlation_alignment,
+        "cross_correlation_divergence": cross_correlation_divergence,
+        "cross_correlation_error": cross_correlation_error,
         "limit_of_contrastive": limit_of_contrastive,
         "label_residual": label_residual,
         "probe_error": probe_error,
@@ -27,14 +62,49 @@ __all__ = [
     "RESULTS",
     "AugmentationGraph",
     "Certificate",
+    "Clique",
+    "Concentration",
+    "MainPart",
+    "augmented_distance",
+    "chance_error",
+    "class_centres",
+    "closest_views",
+    "concentration",
+    "concentration_curve",
     "contrastive_limit",
+    "cover_clique",
+    "cross_correlation",
+    "cross_correlation_alignment",
+    "cross_correlation_divergence",
+    "cross_correlation_error",
+    "cross_correlation_parts",
+    "derived_remainder",
+    "divergence_threshold",
+    "eta",
+    "eta_squared",
+    "expected_alignment",
+    "generalisation_bound",
+    "info_nce_divergence",
+    "info_nce_error",
+    "info_nce_parts",
     "label_residual",
     "limit_deviation",
     "limit_of_contrastive",
     "limit_rate",
+    "lipschitz_estimate",
+    "maximum_clique",
+    "measured_remainder",
+    "nearest_centre_classes",
+    "nearest_centre_error",
     "probe_error",
     "recovery_theorem",
     "resubstitution_entropy",
+    "rho",
+    "separation",
+    "stability",
+    "standardised",
     "uniformity_potential",
+    "unstable_share",
+    "view_spread",
     "von_mises_fisher_log_normaliser",
 ]

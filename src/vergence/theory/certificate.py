@@ -1,7 +1,7 @@
 """Certificate: an inequality with both sides measured."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -12,8 +12,9 @@ Standing = Literal["measured", "assumed", "estimated from below", "estimated fro
 class Certificate:
     """A theorem's inequality ``left <= right`` evaluated on features. Never raises: a violated one is a finding.
 
-    ``vacuous`` means that the right side says nothing (an error bound of at least the chance error, a NaN, an infinity).
-    ``assumptions`` maps each condition of the theorem to how it was obtained.
+    ``vacuous`` means that the right side says nothing (an error bound of at least the chance error, a NaN, an
+    infinity). ``assumptions`` maps each condition of the theorem to how it was obtained, ``terms`` the parts of both
+    sides to their values, and ``curves`` what the free choices trade against each other.
     """
 
     statement: str
@@ -23,6 +24,7 @@ class Certificate:
     vacuous: bool = False
     assumptions: Mapping[str, Standing] = field(default_factory=dict)
     terms: Mapping[str, float] = field(default_factory=dict)
+    curves: Mapping[str, Sequence[float]] = field(default_factory=dict)
     tolerance: float = 1e-9
 
     @property
