@@ -29,7 +29,7 @@ def test_every_row_says_its_structure_and_cites_a_paper_we_list(name):
         ({"objective": "info_nce", "queue": -1}, "negative"),
     ],
 )
-def test_an_impossible_row_is_refused_when_it_is_built(fields, message):
+def test_an_impossible_row_is_refused_when_it_is_built(unchecked, fields, message):
     with pytest.raises(ValueError, match=message):
         Method(paper="nobody2026", **fields)
 

@@ -4,6 +4,7 @@ Nothing is declared here. Verbs and their options come from the signatures in ``
 a method's own settings from its row; all are read without importing torch, so that help appears at once.
 """
 
+import builtins
 import dataclasses
 import json
 import sys
@@ -79,11 +80,12 @@ def run(verb: str, argv: Sequence[str]) -> int:
     as_json = values.pop("json")
     if verb == "train":
         settings = {field.name: values.pop(field.name) for field in dataclasses.fields(Config)}
-        values["config"] = configs.from_mapping(settings)
+        values["settings"] = configs.from_mapping(settings)
         values["quiet"] = values["quiet"] or as_json
     from vergence import pipeline
 
-    answer = getattr(pipeline, tables.function("pipeline", verb))(**_given(values))
+    values.pop("config", None)
+    answer = getattr(pipeline, tables.function("pipeline", verb))(**values)
     print(json.dumps(answer.to_dict(), indent=1, default=float) if as_json else answer)
     return FAILED if getattr(answer, "failed", False) else 0
 
@@ -131,8 +133,7 @@ def form(verb: str, argv: Sequence[str]) -> type:
 def _settings(argv: Sequence[str]) -> list[tuple[str, Any, Any]]:
     """The fields of Config, with the options of the chosen method, views and encoder in place of open mappings."""
     given = {name: word for name in ("data", "method", "encoder", "views") if (word := _word(argv, name))}
-    path = _word(argv, "config-file")
-    base = dataclasses.replace(configs.read(path) if path else Config(), **given)
+    base = dataclasses.replace(_starting_point(argv), **given)
     options = {
         **configs.method_options(base.method),
         "view": configs.row_options("views", base.views),
@@ -151,7 +152,7 @@ def _settings(argv: Sequence[str]) -> list[tuple[str, Any, Any]]:
         "backbone": tables.glossary("encoders"),
     }
     documents, hints = tables.field_meanings("config", "Config"), get_type_hints(Config)
-    fields = []
+    fields = [_field("config", Path | None, None, "Settings from a YAML file; the options given here come after it.")]
     for field in dataclasses.fields(Config):
         default = getattr(base, field.name)
         if field.type == Options:
@@ -163,6 +164,15 @@ def _settings(argv: Sequence[str]) -> list[tuple[str, Any, Any]]:
     return fields
 
 
+def _starting_point(argv: Sequence[str]) -> Config:
+    """The config before options: of the run that is resumed, of ``--config``, or the defaults."""
+    recorded = Path(_word(argv, "run") or "runs/latest") / "config.yaml"
+    if "--resume" in argv and recorded.exists():
+        return configs.read(recorded)
+    path = _word(argv, "config")
+    return configs.read(path) if path else Config()
+
+
 def _declared(room: str, name: str) -> dict[str, tables.Parameter]:
     return tables.keywords(room, name) if name in tables.names(room) else {}
 
@@ -170,8 +180,9 @@ def _declared(room: str, name: str) -> dict[str, tables.Parameter]:
 def _options_form(
     name: str, known: Mapping[str, Any], meanings: Mapping[str, str], declared: Mapping[str, tables.Parameter]
 ) -> type:
-    kinds = {key: _type(declared[key]) if key in declared else _type_of(value) for key, value in known.items()}
-    fields = [_field(key, kinds[key], value, meanings.get(key, "")) for key, value in known.items()]
+    fields = [
+        _field(key, _option_type(key, value, declared), value, meanings.get(key, "")) for key, value in known.items()
+    ]
     return dataclasses.make_dataclass(name.capitalize(), fields, frozen=True)
 
 
@@ -180,7 +191,7 @@ def _objective_fields(objective: str | None, skip: set[str]) -> list[tuple[str, 
     known = tables.keywords("objectives", objective) if objective else {}
     meanings = tables.glossary("objectives")
     return [
-        _field(name, _type(parameter), parameter.default, meanings.get(name, ""))
+        _field(name, _option_type(name, parameter.default, known), parameter.default, meanings.get(name, ""))
         for name, parameter in known.items()
         if name not in skip | {"negatives"}
     ]
@@ -190,7 +201,8 @@ def _field(name: str, kind: Any, default: Any, meaning: str = "", positional: bo
     import tyro
 
     marks = (tyro.conf.Positional,) if positional else ()
-    annotated = Annotated[(kind, tyro.conf.arg(help=meaning), *marks)]  # type: ignore[misc]
+    metavar = name.upper() if default is None else None  # tyro would print {None}|TYPE
+    annotated = Annotated[(kind, tyro.conf.arg(help=meaning, metavar=metavar), *marks)]  # type: ignore[misc]
     if default is tables.REQUIRED:
         return name, annotated, dataclasses.MISSING
     if dataclasses.is_dataclass(default):
@@ -200,16 +212,18 @@ def _field(name: str, kind: Any, default: Any, meaning: str = "", positional: bo
 
 def _type(parameter: tables.Parameter) -> Any:
     """The type that an annotation of ``pipeline.py`` names; arrays come as file names on the command line."""
-    names = {"Path": Path, "Literal": Literal, "Array": str, "Target": str, "Callable": str}
-    return eval(parameter.annotation, {"__builtins__": {}}, {**vars(__import__("builtins")), **names})
+    names = {"Path": Path, "Literal": Literal, "Array": str}
+    annotation = parameter.annotation.replace("str | Path", "str")
+    return eval(annotation, {**vars(builtins), **names})
 
 
-def _type_of(default: Any) -> Any:
-    if default is None:
-        return float | None
+def _option_type(name: str, default: Any, declared: Mapping[str, tables.Parameter]) -> Any:
+    """The type of a row's option: that of its default, or where there is none what the signature says."""
     if isinstance(default, tuple):
         return tuple[(type(default[0]) if default else int, ...)]  # type: ignore[misc]
-    return type(default)
+    if default is None and name in declared:
+        return _type(declared[name])
+    return float | None if default is None else type(default)
 
 
 def _word(argv: Sequence[str], name: str) -> str | None:
@@ -220,7 +234,3 @@ def _word(argv: Sequence[str], name: str) -> str | None:
         if word.startswith(f"--{name}="):
             return word.partition("=")[2]
     return None
-
-
-def _given(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if name != "config_file"}

@@ -8,7 +8,7 @@ This module does not import torch, so that the command line can show a method be
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from vergence import tables
 from vergence.tables import Rows
@@ -54,27 +54,26 @@ class Method:
         known = tables.parameters("objectives", self.objective)
         for name in self.hyperparameters:
             if name not in known:
-                raise ValueError(
-                    f"Objective {self.objective!r} has no hyperparameter {name!r}. Known: {', '.join(known)}"
-                )
-        if self.target not in ("online", "detached", "momentum"):
-            raise ValueError(f"target must be online, detached or momentum, got {self.target!r}")
-        if not 0 <= self.momentum <= 1:
-            raise ValueError(f"momentum must be between 0 and 1, got {self.momentum}")
-        if self.queue < 0:
-            raise ValueError(f"queue must not be negative, got {self.queue}")
-        if self.queue and "negatives" not in known:
-            raise ValueError(
-                f"Objective {self.objective!r} takes no negatives, so it cannot use a queue of {self.queue}"
-            )
-        if self.queue and self.target == "online":
-            raise ValueError("A queue holds keys without gradient: it needs target='momentum' or 'detached'")
-        if self.predictor and self.target == "online":
-            raise ValueError("A predictor stands on the query branch only: it needs target='momentum' or 'detached'")
-        if self.target == "detached" and not self.predictor:
-            raise ValueError(
-                "Without a predictor a detached target collapses: give predictor widths (SimSiam, Sec. 4.2)"
-            )
+                raise tables.UnknownName(f"hyperparameter of {self.objective}", name, known)
+        refusals = {
+            f"target must be online, detached or momentum, got {self.target!r}": self.target not in get_args(Target),
+            f"momentum must be between 0 and 1, got {self.momentum}": not 0 <= self.momentum <= 1,
+            f"queue must not be negative, got {self.queue}": self.queue < 0,
+            f"{self.objective} takes no negatives, so it cannot use a queue (of {self.queue})": (
+                self.queue > 0 and "negatives" not in known
+            ),
+            "A queue holds keys without gradient: it needs target='momentum'": self.queue > 0
+            and self.target == "online",
+            "A predictor stands on the query branch only: it needs target='momentum' or 'detached'": (
+                bool(self.predictor) and self.target == "online"
+            ),
+            "A detached target without a predictor collapses (SimSiam, Sec. 4.2): give its widths": (
+                self.target == "detached" and not self.predictor
+            ),
+        }
+        for sentence, refused in refusals.items():
+            if refused:
+                raise ValueError(sentence)
 
     def describe(self) -> str:
         """The structure in one line, as the papers draw it."""

@@ -33,12 +33,13 @@ GLOSSARY = {
     "resume": "continue the run that is in the directory, exactly where it stopped",
     "overwrite": "replace the run that is in the directory",
     "quiet": "no progress, only the result",
-    "config_file": "settings from a YAML file; options on the command line come after it",
     "data": "other data to embed, written as for train; by default the run's own",
     "split": "which part of the data: train, validation or test",
     "output": "where to write",
     "target": "a run directory, or a file of embeddings (.npy, .npz, .safetensors, .parquet, .csv, .pt)",
     "labels": "a file with a label for each row",
+    "z1": "embeddings of one view of the same samples",
+    "z2": "embeddings of another view of the same samples",
     "second_view": "embeddings of a second view of the same samples, row by row",
     "objective": "the objective the loss belongs to (see vergence list objectives)",
     "loss": "a loss, to see where it stands between chance and floor",
@@ -65,16 +66,15 @@ class Answer:
 
 
 def train(
-    config: Config,
+    settings: Config,
     *,
-    run: Path = "runs/latest",
-    config_file: Path | None = None,
+    run: str | Path = "runs/latest",
     resume: bool = False,
     overwrite: bool = False,
     quiet: bool = False,
 ) -> Answer:
     """Train an encoder on unlabelled data; leave a checkpoint, features, a diagnosis and a page in a run directory."""
-    parts = assembly.assemble(config)
+    parts = assembly.assemble(settings)
     place = Run.create(run, parts.config, overwrite=overwrite, resume=resume)
     with place.locked():
         place.write_json("env.json", environment())

@@ -37,7 +37,7 @@ class Coupling(nn.Module):
 
     def with_log_determinant(self, x: Tensor) -> tuple[Tensor, Tensor]:
         first, second = x[:, : self.half], x[:, self.half :]
-        shift, scale = self._parameters(first)
+        shift, scale = self._shift_and_scale(first)
         y = torch.cat([first, scale * second + shift], dim=1)[:, self.order]
         return y, scale.log().expand_as(second).sum(1)
 
@@ -45,10 +45,10 @@ class Coupling(nn.Module):
         x = torch.empty_like(y)
         x[:, self.order] = y
         first, second = x[:, : self.half], x[:, self.half :]
-        shift, scale = self._parameters(first)
+        shift, scale = self._shift_and_scale(first)
         return torch.cat([first, (second - shift) / scale], dim=1)
 
-    def _parameters(self, first: Tensor) -> tuple[Tensor, Tensor]:
+    def _shift_and_scale(self, first: Tensor) -> tuple[Tensor, Tensor]:
         output = self.network(first)
         if not self.affine:
             return output, torch.ones_like(output[:1, :1])
