@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from vergence.objectives.inputs import class_numbers, direction, directions, positive
+from vergence.objectives.inputs import class_numbers, direction, directions, positive, stacked_directions
 from vergence.objectives.pairwise import contrast, cross_contrast, cross_log_sums, log_sums
 from vergence.types import Embedding, Labels, Negatives, Scalar
 
@@ -83,9 +83,9 @@ def revised_info_nce(
         Huang et al. (2023), Sec. 5. https://arxiv.org/abs/2111.00743
     """
     positive(temperature=temperature)
-    u1, u2 = directions(z1=z1, z2=z2)
-    cosine = (u1 * u2).sum(1).mean()
-    negatives = contrast(u1, u2, temperature=temperature).mean() + cosine / temperature
+    u = stacked_directions(z1=z1, z2=z2)
+    cosine = (u * u.roll(len(u) // 2, 0)).sum(1).mean()
+    negatives = contrast(u, temperature=temperature).mean() + cosine / temperature
     return 2 - 2 * cosine + (2 * temperature if weight is None else weight) * negatives
 
 
@@ -129,8 +129,7 @@ def supervised(z1: Embedding, z2: Embedding, labels: Labels, *, temperature: flo
         Khosla et al. (2020), eq. 2. https://arxiv.org/abs/2004.11362
     """
     positive(temperature=temperature)
-    u1, u2 = directions(z1=z1, z2=z2)
-    u, label = torch.cat([u1, u2]), class_numbers(labels, n=u1.shape[0]).repeat(2)
+    u, label = stacked_directions(z1=z1, z2=z2), class_numbers(labels, n=len(z1)).repeat(2)
     # The scores of an anchor with its class add up to its score with the sum of the class.
     sums = torch.zeros_like(u).index_add(0, label, u)
     counts = torch.bincount(label)[label] - 1
@@ -140,5 +139,4 @@ def supervised(z1: Embedding, z2: Embedding, labels: Labels, *, temperature: flo
 
 def _contrast(z1: Tensor, z2: Tensor, temperature: float | Tensor) -> Tensor:
     positive(temperature=temperature)
-    u1, u2 = directions(z1=z1, z2=z2)
-    return contrast(u1, u2, temperature=temperature)
+    return contrast(stacked_directions(z1=z1, z2=z2), temperature=temperature)

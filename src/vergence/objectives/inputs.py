@@ -3,6 +3,8 @@
 The values are not looked at while ``torch.compile`` traces: a compiled graph cannot stop to raise.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -11,21 +13,28 @@ def checked(**embeddings: Tensor) -> tuple[Tensor, ...]:
     """The named embeddings in float32 or better: finite, at least two rows, one shape."""
     tensors = _shaped(embeddings)
     for name, z in zip(embeddings, tensors, strict=True):
-        _finite(name, torch.linalg.vector_norm(z.detach(), dim=1))
+        _finite((name,), torch.linalg.vector_norm(z.detach(), dim=1))
     return tensors
 
 
 def directions(**embeddings: Tensor) -> tuple[Tensor, ...]:
     """The named embeddings as ``checked``, every row divided by its length; a row of length zero has no direction."""
-    return tuple(direction(name, z) for name, z in zip(embeddings, _shaped(embeddings), strict=True))
+    return stacked_directions(**embeddings).chunk(len(embeddings))
+
+
+def stacked_directions(**embeddings: Tensor) -> Tensor:
+    """The directions of several embeddings below each other, in one tensor."""
+    tensors = _shaped(embeddings)
+    u, norms = _Direction.apply(torch.cat(tensors) if len(tensors) > 1 else tensors[0])
+    _finite(tuple(embeddings), norms, above=0.0)
+    return u
 
 
 def direction(name: str, z: Tensor) -> Tensor:
-    """The rows of ``z`` divided by their lengths, in float32 or better."""
-    z = _floating(name, z)
-    norms = torch.linalg.vector_norm(z, dim=1, keepdim=True)
-    _finite(name, norms.detach(), above=0.0)
-    return z / norms
+    """The rows of ``z``, of which there may be any number, divided by their lengths."""
+    u, norms = _Direction.apply(_floating(name, z))
+    _finite((name,), norms, above=0.0)
+    return u
 
 
 def positive(**values: float | Tensor) -> None:
@@ -71,18 +80,36 @@ def _floating(name: str, z: Tensor) -> Tensor:
         raise ValueError(f"{name} must be a tensor of floating-point numbers; got {kind}.")
     if z.dim() != 2 or z.shape[1] == 0:
         raise ValueError(f"{name} must have two axes, samples by dimensions; got shape {tuple(z.shape)}.")
-    return z.to(torch.promote_types(z.dtype, torch.float32))
+    return z if z.dtype in (torch.float32, torch.float64) else z.float()
 
 
-def _finite(name: str, norms: Tensor, *, above: float = -1.0) -> None:
+def _finite(names: tuple[str, ...], norms: Tensor, *, above: float = -1.0) -> None:
+    """Refuse rows with NaN or infinity, and with norms not above the given one; the names share the rows evenly."""
     if torch.compiler.is_compiling():
         return
-    # Not-a-number fails both comparisons, and an infinite entry has an infinite norm.
-    if bool(((norms > above) & (norms < torch.inf)).all()):
+    low, high = torch.aminmax(norms)
+    # Not-a-number fails both comparisons.
+    if float(low) > above and float(high) < torch.inf:
         return
     norms = norms.flatten()
     row = int((~((norms > above) & (norms < torch.inf))).nonzero()[0])
-    wrong = "a zero vector, which has no direction" if norms[row] == 0 else "NaN or infinity"
-    raise ValueError(
-        f"{name} must hold finite numbers{' and no zero row' if above == 0 else ''}; row {row} has {wrong}."
-    )
+    name, wrong = names[row * len(names) // len(norms)], "a zero vector" if norms[row] == 0 else "NaN or infinity"
+    allowed = "finite numbers and no zero vector" if above == 0 else "finite numbers"
+    raise ValueError(f"{name} must hold {allowed}; row {row % (len(norms) // len(names))} has {wrong}.")
+
+
+class _Direction(torch.autograd.Function):
+    """Rows divided by their lengths, and the lengths: one node of the graph for what would be four."""
+
+    @staticmethod
+    def forward(ctx: Any, z: Tensor) -> tuple[Tensor, Tensor]:
+        norms = torch.linalg.vector_norm(z, dim=1, keepdim=True)
+        u = z / norms
+        ctx.save_for_backward(u, norms)
+        ctx.mark_non_differentiable(norms)
+        return u, norms
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> Tensor:
+        u, norms = ctx.saved_tensors
+        return torch.addcmul(grad, u, (u * grad).sum(1, keepdim=True), value=-1).div_(norms)

@@ -1,8 +1,8 @@
 """The one kernel: log-sum-exp of all pairs of scores, in tiles, with its gradient. Exact, and O(n) in memory.
 
-Scores are inner products of directions (rows of length one) divided by the temperature. Each objective with n x n
-interactions is a short formula over the *contrast* of an anchor, ``logsumexp(negatives) - positive``, or over the
-log-sum-exp alone. No matrix of scores outlives its tile, but for a few megabytes kept for the backward pass.
+A score is the inner product of two directions (rows of length one) divided by the temperature. Each objective with
+n x n interactions is a short formula over the *contrast* of its anchors, ``logsumexp(negatives) - positive``, or over
+the log-sum-exp alone. No matrix of scores outlives its tile, but for a few megabytes kept for the backward pass.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
 from vergence.types import Embedding, Negatives, Scalar, Vector
@@ -27,35 +26,35 @@ ACCELERATOR_TILE = 4096
 KEPT = 2**22
 
 
-def contrast(u1: Embedding, u2: Embedding, *, temperature: float | Scalar) -> Float[Tensor, " 2*n"]:
-    r"""The contrast of all 2n anchors of two views: logsumexp of the 2n - 2 negatives' scores, minus the positive's."""
-    z = torch.cat([u1, u2]) * temperature**-0.5
+def contrast(u: Embedding, *, temperature: float | Scalar) -> Vector:
+    """The contrast of 2n rows, the last n being the partners of the first: one positive and 2n - 2 negatives each."""
+    n = u.shape[0] // 2
     if _is_steep(temperature):
-        n = u1.shape[0]
-        return _steep(z, z, (0, n, -n)) - (z * z.roll(n, 0)).sum(1)
-    return _Pairs.apply(z, None, u1.shape[0])[0]
+        return _steep(u, u, temperature, excluded=(0, n, -n)) - (u * u.roll(n, 0)).sum(1) / temperature
+    return _Pairs.apply(u, None, temperature, n)[0]
 
 
 def cross_contrast(query: Embedding, key: Embedding, *, temperature: float | Scalar) -> tuple[Vector, Vector]:
     """The contrast of every query against all keys, and of every key against all queries."""
-    scaled = query / temperature
     if _is_steep(temperature):
-        positive = (scaled * key).sum(1)
-        return _steep(scaled, key, (0,)) - positive, _steep(key, scaled, (0,)) - positive
-    return _Pairs.apply(scaled, key, 0)
+        positive = (query * key).sum(1) / temperature
+        rows, columns = (_steep(a, b, temperature, excluded=(0,)) for a, b in ((query, key), (key, query)))
+        return rows - positive, columns - positive
+    return _Pairs.apply(query, key, temperature, 0)
 
 
 def log_sums(u: Embedding, *, temperature: float | Scalar) -> Vector:
     """Per row, the log-sum-exp of its scores with all other rows."""
-    z = u * temperature**-0.5
-    return _steep(z, z, (0,)) if _is_steep(temperature) else _Pairs.apply(z, None, None)[0]
+    if _is_steep(temperature):
+        return _steep(u, u, temperature, excluded=(0,))
+    return _Pairs.apply(u, None, temperature, None)[0]
 
 
 def cross_log_sums(query: Embedding, candidates: Negatives, *, temperature: float | Scalar) -> Vector:
     """Per query, the log-sum-exp of its scores with all candidates."""
-    scaled = query / temperature
-    steep = _is_steep(temperature)
-    return _steep(scaled, candidates, ()) if steep else _Pairs.apply(scaled, candidates, None)[0]
+    if _is_steep(temperature):
+        return _steep(query, candidates, temperature, excluded=())
+    return _Pairs.apply(query, candidates, temperature, None)[0]
 
 
 def squared_scores(z1: Float[Tensor, "m d"], z2: Float[Tensor, "k d"]) -> Scalar:
@@ -67,7 +66,7 @@ def squared_scores(z1: Float[Tensor, "m d"], z2: Float[Tensor, "k d"]) -> Scalar
 
 
 class _Pairs(torch.autograd.Function):
-    """Logarithms of the sums of ``exp(rows @ columns.T)`` along its rows and along its columns.
+    """Logarithms of the sums of ``exp(rows @ columns.T / temperature)`` along its rows and along its columns.
 
     Without ``columns`` the rows meet themselves: the matrix is symmetric, its diagonal is left out, and a tile above it
     serves two blocks of anchors. With ``partner``, the score of row i and column i + partner is the positive: left out
@@ -75,58 +74,35 @@ class _Pairs(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, columns: Tensor | None, partner: int | None) -> tuple[Tensor, Tensor | None]:
-        symmetric, columns = columns is None, rows if columns is None else columns
-        row_sums = rows.new_zeros(rows.shape[0])
-        column_sums = row_sums if symmetric else rows.new_zeros(columns.shape[0])
-        positive = rows.new_zeros(rows.shape[0])
-        spare = KEPT if any(ctx.needs_input_grad) else 0
-        ctx.kept = []
-        for i, j, tile in _tiles(rows, columns, symmetric):
-            spare -= tile.numel()
-            if spare >= 0:
-                tile = torch.empty_like(tile)
-                ctx.kept.append(tile)
-            torch.mm(rows[i], columns[j].T, out=tile)
-            for scores, pairs in _positives(tile, i, j, partner, symmetric):
-                positive[pairs] = scores
-            _exponentiate(tile, i, j, partner, symmetric)
-            row_sums[i] += tile.sum(1)
-            if not (symmetric and i == j):
-                column_sums[j] += tile.sum(0)
+    def forward(
+        ctx: Any, rows: Tensor, columns: Tensor | None, temperature: float | Tensor, partner: int | None
+    ) -> tuple[Tensor, Tensor | None]:
+        grid = _Grid(rows, columns, 1 / float(temperature), partner)
+        row_sums, column_sums, positive, ctx.kept = _sums(grid, KEPT if any(ctx.needs_input_grad) else 0)
         ctx.save_for_backward(rows, columns, row_sums, column_sums)
-        ctx.partner, ctx.symmetric = partner, symmetric
+        ctx.scale, ctx.partner = grid.scale, partner
         ctx.set_materialize_grads(False)
-        if partner:
-            positive[partner:] = positive[:partner]
-        return row_sums.log() - positive, None if symmetric or partner is None else column_sums.log() - positive
+        both = columns is not None and partner is not None
+        return row_sums.log() - positive, column_sums.log() - positive if both else None
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, row_grad: Tensor | None, column_grad: Tensor | None) -> tuple[Tensor | None, ...]:
+        _refuse_second_derivative()
         rows, columns, row_sums, column_sums = ctx.saved_tensors
-        symmetric, partner = ctx.symmetric, ctx.partner
+        grid = _Grid(rows, columns, ctx.scale, ctx.partner)
         row_grad = torch.zeros_like(row_sums) if row_grad is None else row_grad
-        column_grad = torch.zeros_like(column_sums) if column_grad is None else column_grad
-        pull = -row_grad - (row_grad.roll(partner) if partner else column_grad) if partner is not None else None
+        column_grad = torch.zeros_like(column_sums) if column_grad is None and columns is not None else column_grad
         row_weights = row_grad / row_sums
-        column_weights = row_weights if symmetric else column_grad / column_sums
-        rows_grad = torch.zeros_like(rows)
-        columns_grad = rows_grad if symmetric else torch.zeros_like(columns)
-        kept = iter(ctx.kept)
-        for i, j, tile in _tiles(rows, columns, symmetric):
-            exponentials = next(kept, None)
-            weights = row_weights[i, None] + column_weights[j]
-            if exponentials is None:
-                exponentials = torch.mm(rows[i], columns[j].T, out=tile)
-                _exponentiate(tile, i, j, partner, symmetric)
-            weights.mul_(exponentials)
-            for scores, pairs in _positives(weights, i, j, partner, symmetric):
-                scores.copy_(pull[pairs])  # type: ignore[index]
-            rows_grad[i].addmm_(weights, columns[j])
-            if not (symmetric and i == j):
-                columns_grad[j].addmm_(weights.T, rows[i])
-        return rows_grad, None if symmetric else columns_grad, None
+        column_weights = row_weights if grid.symmetric else column_grad / column_sums
+        rows_grad, columns_grad = _gradients(
+            grid, ctx.kept, row_weights, column_weights, _pull(grid, row_grad, column_grad)
+        )
+        temperature_grad = None
+        if ctx.needs_input_grad[2]:
+            # Every score is inverse to the temperature; in the symmetric matrix each one moved two rows.
+            share = 0.5 if grid.symmetric else 1.0
+            temperature_grad = -share * grid.scale * torch.dot(rows.flatten(), rows_grad.flatten())
+        return rows_grad, None if grid.symmetric else columns_grad, temperature_grad, None
 
 
 class _SquaredScores(torch.autograd.Function):
@@ -135,80 +111,155 @@ class _SquaredScores(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, z1: Tensor, z2: Tensor) -> Tensor:
         ctx.by_width = 2 * z1.shape[1] <= len(z1) + len(z2)
-        if ctx.by_width:
-            left, right = _product(z1.T, z1), _product(z2.T, z2)
-        else:
-            left = right = _product(z1, z2.T)
+        left, right = (_product(z1.T, z1), _product(z2.T, z2)) if ctx.by_width else (_product(z1, z2.T), None)
         ctx.save_for_backward(z1, z2, left, right)
-        return torch.dot(left.flatten(), right.flatten())
+        return torch.dot(left.flatten(), (left if right is None else right).flatten())
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+        _refuse_second_derivative()
         z1, z2, left, right = ctx.saved_tensors
-        if ctx.by_width:
-            return _product(z1, right).mul_(2 * grad), _product(z2, left).mul_(2 * grad)
-        return _product(left, z2).mul_(2 * grad), _product(left.T, z1).mul_(2 * grad)
+        factors = ((z1, right), (z2, left)) if ctx.by_width else ((left, z2), (left.T, z1))
+        first, second = (_product(a, b).mul_(2 * grad) for a, b in factors)
+        return first, second
+
+
+class _Grid:
+    """The matrix of scores of rows and columns, cut into tiles; symmetric when the rows meet themselves."""
+
+    def __init__(self, rows: Tensor, columns: Tensor | None, scale: float, partner: int | None):
+        self.side = CPU_TILE if rows.device.type == "cpu" else ACCELERATOR_TILE
+        self.symmetric, self.scale, self.partner = columns is None, scale, partner
+        self.rows = self.blocks(rows)
+        self.columns = self.rows if columns is None else self.blocks(columns)
+        self.scratch: Tensor | None = None
+
+    def blocks(self, tensor: Tensor) -> tuple[Tensor, ...]:
+        return tensor.split(self.side) if len(tensor) > self.side else (tensor,)
+
+    def tiles(self) -> Iterator[tuple[int, int]]:
+        """The numbers of all blocks of rows and of columns that meet; in a symmetric matrix, once."""
+        for i in range(len(self.rows)):
+            for j in range(i if self.symmetric else 0, len(self.columns)):
+                yield i, j
+
+    def room(self, i: int, j: int) -> Tensor:
+        """Room for the scores of a tile, which the next tile takes again."""
+        height, width = len(self.rows[i]), len(self.columns[j])
+        if self.scratch is None:
+            self.scratch = self.rows[0].new_empty(len(self.rows[0]) * len(self.columns[0]))
+        return self.scratch[: height * width].view(height, width)
+
+    def scores(self, i: int, j: int, out: Tensor) -> Tensor:
+        # With out= given, autocast does not lower the precision.
+        return torch.addmm(out, self.rows[i], self.columns[j].T, beta=0, alpha=self.scale, out=out)
+
+    def exponentials(self, i: int, j: int, scores: Tensor) -> Tensor:
+        """Exponentials in place of scores, nought where the pair is not a negative."""
+        scores.exp_()
+        if self.symmetric and i == j:
+            scores.fill_diagonal_(0.0)
+        for positives, _ in self.positives(i, j, scores):
+            positives.zero_()
+        return scores
+
+    def positives(self, i: int, j: int, tile: Tensor) -> Iterator[tuple[Tensor, slice]]:
+        """The parts of a tile that hold positive pairs, each with which pairs they are."""
+        if self.partner is None:
+            return
+        top, left = i * self.side, j * self.side
+        for offset in (self.partner, -self.partner) if self.symmetric else (self.partner,):
+            shift = offset + top - left
+            if -len(tile) < shift < tile.shape[1]:
+                part = tile.diagonal(shift)
+                first = min(top + max(0, -shift), left + max(0, shift))
+                yield part, slice(first, first + len(part))
+
+    def serves_columns(self, i: int, j: int) -> bool:
+        """Whether a tile's columns are anchors beside its rows: on the diagonal they are the same."""
+        return not (self.symmetric and i == j)
+
+
+def _sums(grid: _Grid, spare: int) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
+    """Sums of exponentials by row and by column, positive scores, and as many exponentials as there is room to keep."""
+    rows = grid.rows[0]
+    row_sums = rows.new_zeros(sum(map(len, grid.rows)))
+    column_sums = row_sums if grid.symmetric else rows.new_zeros(sum(map(len, grid.columns)))
+    positive = torch.zeros_like(row_sums)
+    by_row, by_column = grid.blocks(row_sums), grid.blocks(column_sums)
+    kept: list[Tensor] = []
+    for i, j in grid.tiles():
+        height, width = len(by_row[i]), len(by_column[j])
+        spare -= height * width
+        tile = grid.scores(i, j, rows.new_empty(height, width) if spare >= 0 else grid.room(i, j))
+        for scores, pairs in grid.positives(i, j, tile):
+            positive[pairs] = scores
+        grid.exponentials(i, j, tile)
+        by_row[i].add_(tile.sum(1))
+        if grid.serves_columns(i, j):
+            by_column[j].add_(tile.sum(0))
+        if spare >= 0:
+            kept.append(tile)
+    if grid.symmetric and grid.partner:
+        positive[grid.partner :] = positive[: grid.partner]
+    return row_sums, column_sums, positive, kept
+
+
+def _gradients(
+    grid: _Grid, kept: list[Tensor], row_weights: Tensor, column_weights: Tensor, pull: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Gradients of rows and columns: a negative pair pushes by its weighted exponential, a positive pair pulls."""
+    by_row, by_column = grid.blocks(row_weights[:, None]), grid.blocks(column_weights)
+    rows_grad = grid.rows[0].new_zeros(len(row_weights), grid.rows[0].shape[1])
+    columns_grad = rows_grad if grid.symmetric else rows_grad.new_zeros(len(column_weights), rows_grad.shape[1])
+    rows_grads, columns_grads = grid.blocks(rows_grad), grid.blocks(columns_grad)
+    remaining = iter(kept)
+    for i, j in grid.tiles():
+        exponentials = next(remaining, None)
+        if exponentials is None:
+            exponentials = grid.exponentials(i, j, grid.scores(i, j, grid.room(i, j)))
+        push = (by_row[i] + by_column[j]).mul_(exponentials)
+        if pull is not None:
+            for scores, pairs in grid.positives(i, j, push):
+                scores.copy_(pull[pairs])
+        rows_grads[i].addmm_(push, grid.columns[j], alpha=grid.scale)
+        if grid.serves_columns(i, j):
+            columns_grads[j].addmm_(push.T, grid.rows[i], alpha=grid.scale)
+    return rows_grad, columns_grad
+
+
+def _pull(grid: _Grid, row_grad: Tensor, column_grad: Tensor | None) -> Tensor | None:
+    """The gradient on every positive score, which both of its ends subtract."""
+    if grid.partner is None:
+        return None
+    return -(row_grad[: grid.partner] + row_grad[grid.partner :] if column_grad is None else row_grad + column_grad)
+
+
+def _refuse_second_derivative() -> None:
+    if torch.is_grad_enabled():
+        raise RuntimeError("This objective has no second derivative: call backward without create_graph=True.")
 
 
 def _product(left: Tensor, right: Tensor) -> Tensor:
-    # With out= given, autocast does not lower the precision.
     return torch.mm(left, right, out=left.new_empty(left.shape[0], right.shape[1]))
-
-
-def _tiles(rows: Tensor, columns: Tensor, symmetric: bool) -> Iterator[tuple[slice, slice, Tensor]]:
-    """Blocks of rows and of columns, with room for their scores that the next block takes again."""
-    side = CPU_TILE if rows.device.type == "cpu" else ACCELERATOR_TILE
-    room = rows.new_empty(min(side, len(rows)) * min(side, len(columns)))
-    for top in range(0, len(rows), side):
-        i = slice(top, min(top + side, len(rows)))
-        for left in range(top if symmetric else 0, len(columns), side):
-            j = slice(left, min(left + side, len(columns)))
-            height, width = i.stop - i.start, j.stop - j.start
-            yield i, j, room[: height * width].view(height, width)
-
-
-def _exponentiate(tile: Tensor, i: slice, j: slice, partner: int | None, symmetric: bool) -> None:
-    """Scores to exponentials in place, nought where the pair is not a negative."""
-    tile.exp_()
-    if symmetric and i == j:
-        tile.fill_diagonal_(0.0)
-    for scores, _ in _positives(tile, i, j, partner, symmetric):
-        scores.zero_()
-
-
-def _positives(
-    tile: Tensor, i: slice, j: slice, partner: int | None, symmetric: bool
-) -> Iterator[tuple[Tensor, slice]]:
-    """The parts of a tile that hold positive pairs, each with which pairs they are."""
-    if partner is None:
-        return
-    for offset in (partner, -partner) if symmetric else (partner,):
-        shift = offset + i.start - j.start
-        scores = tile.diagonal(shift)
-        first = min(i.start + max(0, -shift), j.start + max(0, shift))
-        if len(scores):
-            yield scores, slice(first, first + len(scores))
 
 
 def _is_steep(temperature: float | Tensor) -> bool:
     return 1 / float(temperature.detach() if isinstance(temperature, Tensor) else temperature) > STEEP
 
 
-def _steep(rows: Tensor, columns: Tensor, excluded: tuple[int, ...]) -> Tensor:
+def _steep(rows: Tensor, columns: Tensor, temperature: float | Tensor, *, excluded: tuple[int, ...]) -> Tensor:
     """Row-wise log-sum-exp with the maximum subtracted, in blocks of rows that the backward pass computes again.
 
     Row i leaves out the columns i + offset for the offsets ``excluded``.
     """
 
     def block(rows: Tensor, columns: Tensor, top: int) -> Tensor:
-        scores = torch.addmm(rows.new_zeros(()), rows, columns.T)
+        scores = rows @ columns.T
         for offset in excluded:
             scores.diagonal(top + offset).fill_(-torch.inf)
         return scores.logsumexp(1)
 
     with torch.autocast(rows.device.type, enabled=False):
-        tops = range(0, len(rows), CPU_TILE)
-        return torch.cat(
-            [checkpoint(block, rows[top : top + CPU_TILE], columns, top, use_reentrant=False) for top in tops]
-        )
+        parts = enumerate((rows / temperature).split(CPU_TILE))
+        return torch.cat([checkpoint(block, part, columns, k * CPU_TILE, use_reentrant=False) for k, part in parts])

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from vergence.objectives.inputs import directions, not_negative
+from vergence.objectives.inputs import not_negative, stacked_directions
 from vergence.tables import Rows
 from vergence.types import Embedding, Scalar
 
@@ -25,7 +25,7 @@ def triplet(z1: Embedding, z2: Embedding, *, margin: float = 0.5, mining: str = 
     """
     not_negative(margin=margin)
     mine = MINING[mining]
-    u = torch.cat(directions(z1=z1, z2=z2))
+    u = stacked_directions(z1=z1, z2=z2)
     partner = u.roll(u.shape[0] // 2, 0)
     negative = u[_mined(u.detach(), mine)]
     # On the sphere the difference of squared distances is twice the difference of cosines.
