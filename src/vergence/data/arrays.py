@@ -49,10 +49,11 @@ def from_array(array: NDArray[Any], *, kind: str, source: str) -> Samples:
     chosen = _kind(array, kind, source)
     if array.dtype.kind == "f":
         _require_finite(array, source)
+    layout = _layout(array, chosen, source)
     if chosen == "image":
         _require_pixels(array, source)
     dtype = {"image": torch.uint8, "text": torch.int64}.get(chosen, torch.float32)
-    x = StoredArray(array, torch.arange(len(array)), _layout(array, chosen, source), dtype)
+    x = StoredArray(array, torch.arange(len(array)), layout, dtype)
     return Samples(x, chosen, source=source)
 
 

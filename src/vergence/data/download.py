@@ -1,14 +1,17 @@
 """Published files: found in a local copy, or fetched once, resumed when interrupted, and checked."""
 
 import hashlib
+import http.client
 import os
 import shutil
+import tarfile
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import Any
 
 from vergence.data.progress import tracked
 
@@ -51,7 +54,7 @@ def fetched(file: Published, folder: str) -> Path:
     unfinished = target.with_name(target.name + ".part")
     try:
         _download(file, unfinished)
-    except (urllib.error.URLError, OSError) as error:
+    except (OSError, http.client.HTTPException) as error:
         raise ConnectionError(
             f"Could not download {file.address} ({getattr(error, 'reason', error)}). Run the same command again to "
             f"continue; or, without a network, put the file at {target}, or set VERGENCE_DATA to a folder that holds "
@@ -67,13 +70,23 @@ def fetched(file: Published, folder: str) -> Path:
     return target
 
 
-def written(content: IO[bytes], target: Path) -> None:
-    """A stream as a file, which gets its name only when it is whole."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = target.with_name(f"{target.name}.{os.getpid()}.part")
-    with unfinished.open("wb") as output:
-        shutil.copyfileobj(content, output, CHUNK)
-    os.replace(unfinished, target)
+def unpacked(archive: Path, members: Sequence[str], target: Path) -> Path:
+    """The folder ``target`` with these members of an archive, each of which gets its name only when it is whole."""
+    target.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(archive) as tar:
+        for member in members:
+            unfinished = target / f"{Path(member).name}.{os.getpid()}.part"
+            with _content(tar, member) as content, unfinished.open("wb") as output:
+                shutil.copyfileobj(content, output, CHUNK)
+            os.replace(unfinished, target / Path(member).name)
+    return target
+
+
+def _content(tar: tarfile.TarFile, member: str) -> Any:
+    try:
+        return tar.extractfile(member)
+    except KeyError:
+        raise ValueError(f"{tar.name!s} holds no {member}: it is not the published archive.") from None
 
 
 def _download(file: Published, unfinished: Path) -> None:
@@ -87,15 +100,12 @@ def _download(file: Published, unfinished: Path) -> None:
         raise
     with answer, unfinished.open("ab" if answer.status == 206 else "wb") as output:
         length = int(answer.headers.get("Content-Length", 0))
-        for block in tracked(_blocks(answer), total=length, what=f"Downloading {file.name}", size=CHUNK):
+        for block in tracked(
+            iter(partial(answer.read, CHUNK), b""), total=length, what=f"Downloading {file.name}", size=CHUNK
+        ):
             output.write(block)
         if length and output.tell() < length + (start if answer.status == 206 else 0):
             raise ConnectionError("the connection closed early")
-
-
-def _blocks(stream: IO[bytes]) -> Iterator[bytes]:
-    while block := stream.read(CHUNK):
-        yield block
 
 
 def _md5(path: Path) -> str:

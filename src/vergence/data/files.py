@@ -1,6 +1,9 @@
 """Files of arrays: .npy, .npz, .parquet, and labels; nothing in them is ever executed."""
 
 import difflib
+import re
+import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +44,9 @@ def loaded(file: Path) -> Any:
             return np.load(file, allow_pickle=False, mmap_mode="r")
         with np.load(file, allow_pickle=False) as archive:
             return dict(archive)
-    except (ValueError, OSError, EOFError) as error:
-        if "object" not in str(error).lower():
-            raise ValueError(f"{file} cannot be read as {file.suffix}: {error}.") from error
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        if not re.search("Object arrays|Python objects", str(error)):  # numpy says either
+            raise ValueError(f"{file} cannot be read as {file.suffix}: {error}") from error
         raise ValueError(
             f"{file} holds Python objects, which are not loaded because a pickle can run any code. If you trust it, "
             "convert it once: np.save('new.npy', np.stack(np.load('old.npy', allow_pickle=True)).astype(np.float32))."

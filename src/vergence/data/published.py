@@ -2,7 +2,6 @@
 
 import gzip
 import math
-import tarfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from vergence.data.arrays import from_array
-from vergence.data.download import Published, cache, fetched, local_copies, written
+from vergence.data.download import Published, cache, fetched, local_copies, unpacked
 from vergence.data.files import loaded
 from vergence.data.samples import Samples
 
@@ -113,12 +112,12 @@ def _idx_array(name: str, folders: Sequence[str], file: Published) -> Pixels:
 
 def _cifar10(split: str) -> tuple[Pixels, NDArray[Any]]:
     names = [f"data_batch_{number}.bin" for number in range(1, 6)] if split == "train" else ["test_batch.bin"]
-    folder = _unpacked("cifar10", CIFAR10, "cifar-10-batches-bin", names)
+    folder = _holding("cifar10", CIFAR10, "cifar-10-batches-bin", names)
     return _records([folder / name for name in names], label_bytes=1)
 
 
 def _cifar100(split: str) -> tuple[Pixels, NDArray[Any]]:
-    folder = _unpacked("cifar100", CIFAR100, "cifar-100-binary", [f"{split}.bin"])
+    folder = _holding("cifar100", CIFAR100, "cifar-100-binary", [f"{split}.bin"])
     return _records([folder / f"{split}.bin"], label_bytes=2)
 
 
@@ -148,7 +147,7 @@ def _stl10(unlabelled: bool, split: str) -> tuple[Pixels, NDArray[Any] | None]:
     """STL-10's binary files, left on disk: 96 x 96 of red, green and blue, column by column; labels count from 1."""
     stem = "unlabeled" if unlabelled and split == "train" else split
     names = [f"{stem}_X.bin"] if stem == "unlabeled" else [f"{stem}_X.bin", f"{stem}_y.bin"]
-    folder = _unpacked("stl10", STL10, "stl10_binary", names)
+    folder = _holding("stl10", STL10, "stl10_binary", names)
     x = np.memmap(folder / names[0], np.uint8, "r").reshape(-1, 3, 96, 96).transpose(0, 1, 3, 2)
     return x, np.fromfile(folder / names[1], np.uint8) - 1 if len(names) > 1 else None
 
@@ -159,17 +158,11 @@ def _found(*relative: str) -> Path | None:
     return next((root / each for root in roots for each in relative if (root / each).is_file()), None)
 
 
-def _unpacked(name: str, archive: Published, folder: str, members: Sequence[str]) -> Path:
+def _holding(name: str, archive: Published, folder: str, members: Sequence[str]) -> Path:
     """The folder that holds ``members``, unpacked from the archive into the cache if they are nowhere."""
     for place in (folder, f"{name}/{folder}", name):
         found = [_found(f"{place}/{member}") for member in members]
         if found[0] is not None and all(path is not None and path.parent == found[0].parent for path in found):
             return found[0].parent
     path = _found(archive.name, f"{name}/{archive.name}") or fetched(archive, name)
-    target = cache() / name / folder
-    with tarfile.open(path) as tar:
-        for member in members:
-            content = tar.extractfile(f"{folder}/{member}")
-            assert content is not None, f"{path} holds no file {member}"
-            written(content, target / member)
-    return target
+    return unpacked(path, [f"{folder}/{member}" for member in members], cache() / name / folder)
