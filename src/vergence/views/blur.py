@@ -24,7 +24,7 @@ def blur(x: FloatImages, sigma: Float[Tensor, " n"], *, side: int) -> FloatImage
     return _along(_along(padded, weights, 2), weights, 3)
 
 
-def _along(x: FloatImages, weights: Tensor, axis: int) -> FloatImages:
+def _along(x: FloatImages, weights: Tensor, axis: int) -> Tensor:
     radius = weights.shape[1] - 1
     length = x.shape[axis] - 2 * radius
     total = x.narrow(axis, radius, length) * weights[:, 0]

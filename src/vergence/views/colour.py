@@ -44,7 +44,7 @@ def jitter(x: FloatImages, chosen: Mask, factors: Factors, order: Orders) -> Flo
     return x.index_copy(0, home, work)
 
 
-def grey(x: FloatImages) -> FloatImages:
+def grey(x: FloatImages) -> Float[Tensor, "n 1 height width"]:
     """The luma of each pixel, in one channel."""
     if x.shape[1] == 1:
         return x
@@ -65,7 +65,9 @@ def _blend_(x: FloatImages, blend: Float[Tensor, "3 n 1 1 1"]) -> None:
     shade = grey(x)
     # Two sums: threads may cut a single sum over an image differently in a small batch and a large one.
     mean = shade.sum(dim=3, keepdim=True).sum(dim=2, keepdim=True) / (x.shape[2] * x.shape[3])
-    x.mul_(ratio).add_((shade * grey_part).add_(mean * mean_part)).clamp_(0.0, 1.0)
+    # Before x changes: with one channel the grey is x itself.
+    other = (shade * grey_part).add_(mean * mean_part)
+    x.mul_(ratio).add_(other).clamp_(0.0, 1.0)
 
 
 def _turn_hue(x: FloatImages, turn: Float[Tensor, " n"]) -> FloatImages:

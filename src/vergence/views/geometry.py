@@ -11,6 +11,7 @@ from torch import Tensor
 from vergence.types import FloatImages, Images, Keys
 
 Windows = Int[Tensor, "n 4"]
+Resized = Float[Tensor, "n c rows columns"]
 Flips = Bool[Tensor, " n"]
 
 TRIES = 10  # as torchvision's RandomResizedCrop, before it falls back on the central crop
@@ -46,7 +47,7 @@ def plain_windows(n: int, height: int, width: int, *, square: bool) -> Windows:
     return torch.tensor([window]).expand(n, 4)
 
 
-def resample(x: Images, windows: Windows, flips: Flips, size: tuple[int, int]) -> FloatImages:
+def resample(x: Images, windows: Windows, flips: Flips, size: tuple[int, int]) -> Resized:
     """The window of each image, resized to ``size`` by antialiased bilinear interpolation, mirrored where ``flips``.
 
     Both axes are sums of a few weighted rows or columns, so a sample's result never depends on the rest of the batch.
@@ -86,7 +87,7 @@ def _taps(start: Keys, length: Keys, flips: Flips, side: int, size: int) -> tupl
     return start[:, None] + index.clamp(min=0).minimum(last), weights / weights.sum(dim=0)
 
 
-def _rows(x: Images, index: Tensor) -> Images:
+def _rows(x: Images, index: Tensor) -> Tensor:
     n, channels, height, width = x.shape
     planes = torch.arange(0, n * channels * height, height, device=index.device).view(n, channels, 1)
     # Copying whole rows is several times faster than gathering numbers.
@@ -94,7 +95,7 @@ def _rows(x: Images, index: Tensor) -> Images:
     return x.reshape(-1, width).index_select(0, lines).view(n, channels, -1, width)
 
 
-def _columns(x: FloatImages, index: Tensor) -> FloatImages:
+def _columns(x: FloatImages, index: Tensor) -> Tensor:
     n, channels, height, _ = x.shape
     return x.gather(3, index.to(x.device)[:, None, None].expand(n, channels, height, -1))
 

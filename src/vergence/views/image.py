@@ -16,21 +16,22 @@ def simclr(
     colour: bool = True,
     flip: bool = True,
     strength: float = 0.5,
-    scale: tuple[float, float] = (0.08, 1.0),
+    smallest: float = 0.08,
 ) -> Recipe:
     """SimCLR's views of images: (a) resized crop, (b) blur, (c) colour dropping, (d) colour distortion, (e) flip.
 
-    Crop with probability 1, then flip 0.5, distortion 0.8, grey 0.2, blur 0.5, each as torchvision does it. Strength s
-    allows brightness, contrast and saturation to change by 0.8 s and the hue by 0.2 s of a turn. ``blur=None`` blurs
-    images over 32 pixels only, as the paper does; ``size=None`` keeps the size of the input.
+    A crop keeps a share of the area between ``smallest`` and 1; then come flip with probability 0.5, distortion 0.8,
+    grey 0.2, blur 0.5, each as torchvision does it. Strength s lets brightness, contrast and saturation change by 0.8 s
+    and the hue by 0.2 s of a turn. ``blur=None`` blurs images over 32 pixels only, as the paper does; ``size=None``
+    keeps the size of the input.
 
     References:
         Chen et al. (2020), Appendix A; the letters are those of Huang et al. (2023). https://arxiv.org/abs/2002.05709
     """
     require(size is None or size >= 1, "size", size, "at least 1 or None")
     require(0 <= strength <= 2.5, "strength", strength, "in [0, 2.5]: beyond it the hue would turn by more than half")
-    require(0 < scale[0] <= scale[1] <= 1, "scale", scale, "two shares of the area with 0 < smallest <= largest <= 1")
-    steps = [look(size=size, scale=scale if crop else None, flip=flip)]
+    require(0 < smallest <= 1, "smallest", smallest, "a share of the image's area in (0, 1]")
+    steps = [look(size=size, scale=(smallest, 1.0) if crop else None, flip=flip)]
     steps += [distort(strength=strength)] * colour
     steps += [drop_colour()] * grey
     steps += [soften(above=0 if blur else SHARP)] * (blur is not False)

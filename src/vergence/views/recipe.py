@@ -33,6 +33,7 @@ class Recipe:
     draws: tuple[Draw, ...]
     unvaried: Callable[[Tensor], Tensor]
     description: str
+    refit: "Callable[[Tensor], Recipe] | None" = None
 
     def __call__(self, x: Tensor, keys: Keys) -> tuple[Tensor, ...]:
         return tuple(self.view(x, keys, number=number) for number in range(len(self.draws)))
@@ -48,8 +49,22 @@ class Recipe:
         require_samples(x, self.kind)
         return self.unvaried(x)
 
+    def fitted(self, x: Tensor) -> "Recipe":
+        """The recipe after seeing the training samples, if it draws from them; otherwise the recipe as it is."""
+        if self.refit is None:
+            return self
+        require_samples(x, self.kind)
+        return self.refit(x)
+
     def describe(self) -> str:
         return self.description
+
+
+def plain(x: Tensor) -> Tensor:
+    """Bytes as [0, 1], other numbers as float32, tokens as they are."""
+    if x.dtype == torch.uint8:
+        return x.float() / 255
+    return x.float() if x.is_floating_point() else x
 
 
 def require_samples(x: Tensor, kind: Kind) -> None:

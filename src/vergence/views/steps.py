@@ -11,9 +11,9 @@ from torch import Tensor
 from vergence.types import FloatImages, Images, Keys, Mask, Vector
 from vergence.views.blur import blur, kernel_side
 from vergence.views.colour import Factors, Orders, grey, jitter, jitter_parameters
-from vergence.views.geometry import Flips, Windows, crop_windows, plain_windows, resample
+from vergence.views.geometry import Flips, Resized, Windows, crop_windows, plain_windows, resample
 from vergence.views.random import uniform
-from vergence.views.recipe import Recipe
+from vergence.views.recipe import Recipe, plain
 
 Draws = Float[Tensor, "n draws"]
 Scale = tuple[float, float]
@@ -47,11 +47,11 @@ def image_recipe(steps: Sequence[Step], *, draws: int, description: str, size: i
     return Recipe("image", (draw, draw), partial(plain_image, size=size), description)
 
 
-def plain_image(x: Images, *, size: int | None = None) -> FloatImages:
+def plain_image(x: Images, *, size: int | None = None) -> Resized:
     """The image in [0, 1]; with ``size``, its largest central square resized to that side."""
     n, _, height, width = x.shape
     if size is None or (height, width) == (size, size):
-        return x.float() / 255 if x.dtype == torch.uint8 else x.float()
+        return plain(x)
     return resample(x, plain_windows(n, height, width, square=True), torch.zeros(n, dtype=torch.bool), (size, size))
 
 
@@ -75,7 +75,7 @@ def soften(*, above: int) -> Step:
     return Step(_softness, partial(_soften, above=above))
 
 
-def _through(x: Images, keys: Keys, *, steps: Sequence[Step], draws: int) -> FloatImages:
+def _through(x: Images, keys: Keys, *, steps: Sequence[Step], draws: int) -> Resized:
     _keep_freed_memory()
     n, _, height, width = x.shape
     numbers = uniform(keys, draws)
@@ -110,7 +110,7 @@ def _where(
     return windows, draws[:, FLIP] < (FLIP_PROBABILITY if flip else 0.0)
 
 
-def _look(x: Images, windows: Windows, flips: Flips, *, size: int | None) -> FloatImages:
+def _look(x: Images, windows: Windows, flips: Flips, *, size: int | None) -> Resized:
     return resample(x, windows, flips, (size or x.shape[2], size or x.shape[3]))
 
 
