@@ -1,0 +1,7 @@
+"""``python -m vergence``: the command line."""
+
+import sys
+
+from vergence.cli import main
+
+sys.exit(main())
