@@ -1,0 +1,119 @@
+"""Processes together give the loss and the gradient of one process that had the whole batch."""
+
+import datetime
+import multiprocessing
+
+import pytest
+import torch
+from torch import distributed, nn
+
+from vergence.distributed import average_gradients, gather, rank, world
+from vergence.objectives import OBJECTIVES
+
+SIZES = (5, 3)  # Rows of each process: they need not be equal.
+LABELS = torch.tensor([0, 1, 0, 2, 1, 1, 2, 0])
+
+
+def batch() -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(sum(SIZES), 6, dtype=torch.float64, generator=generator)
+    return x, x + 0.5 * torch.randn(x.shape, dtype=torch.float64, generator=generator)
+
+
+def encoder() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Linear(6, 4).double()
+
+
+def objective(name, z1, z2, labels):
+    extra = {"uniformity": (), "supervised": (z2, labels)}.get(name, (z2,))
+    return OBJECTIVES[name](z1, *extra)
+
+
+def loss_and_gradient(name, *, part=slice(None)):
+    """The loss of the whole batch, of which this process encodes a part, and the averaged gradient of the weights."""
+    model, (x1, x2) = encoder(), batch()
+    loss = objective(name, gather(model(x1[part])), gather(model(x2[part])), gather(LABELS[part]))
+    loss.backward()
+    average_gradients(model)
+    return float(loss.detach()), model.weight.grad
+
+
+def every_objective(part):
+    return {name: loss_and_gradient(name, part=part) for name in OBJECTIVES}
+
+
+def own_anchors(part):
+    """Each process takes the mean over its own rows only: DDP's average is the mean over all, for equal parts."""
+    model, (x, _) = encoder(), batch()
+    z = gather(model(x[:8][part]))
+    (z[part] @ z.T).exp().sum(1).log().mean().backward()
+    average_gradients(model)
+    return model.weight.grad
+
+
+def facts(part):
+    return rank(), world(), gather(LABELS[part]), gather(torch.ones(2, 3, dtype=torch.bfloat16)).dtype
+
+
+def together(task, sizes, path):
+    """What the task returns in each process; processes are forked, meet in a file, and leave their answers in files."""
+    context = multiprocessing.get_context("fork")
+    processes = [context.Process(target=_member, args=(number, task, sizes, path)) for number in range(len(sizes))]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    return [torch.load(path.with_suffix(f".{number}")) for number in range(len(sizes))]
+
+
+def _member(number, task, sizes, path):
+    store = distributed.FileStore(str(path), len(sizes))
+    timeout = datetime.timedelta(seconds=30)
+    distributed.init_process_group("gloo", store=store, rank=number, world_size=len(sizes), timeout=timeout)
+    first = sum(sizes[:number])
+    torch.save(task(slice(first, first + sizes[number])), path.with_suffix(f".{number}"))
+    distributed.destroy_process_group()
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    return together(every_objective, SIZES, tmp_path_factory.mktemp("store") / "store")
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_two_processes_give_the_loss_and_gradient_of_one(both, name):
+    loss, gradient = loss_and_gradient(name)
+    for answers in both:
+        torch.testing.assert_close(answers[name][0], loss, rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(answers[name][1], gradient, rtol=1e-10, atol=1e-12)
+
+
+def test_a_loss_over_own_anchors_averages_to_the_loss_over_all(tmp_path):
+    expected = own_anchors(slice(0, 8))
+    for gradient in together(own_anchors, (4, 4), tmp_path / "store"):
+        torch.testing.assert_close(gradient, expected)
+
+
+def test_ranks_keep_their_order_and_half_precision_is_gathered_in_float32(tmp_path):
+    for number, answer in enumerate(together(facts, SIZES, tmp_path / "store")):
+        assert answer[:2] == (number, 2)
+        assert answer[2].tolist() == LABELS.tolist()
+        assert answer[3] == torch.float32
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [3, 4, 8])
+def test_more_processes_give_the_same(tmp_path, processes):
+    sizes = tuple(map(len, torch.arange(8).tensor_split(processes)))
+    for answers in together(every_objective, sizes, tmp_path / "store"):
+        for name, (loss, gradient) in answers.items():
+            alone = loss_and_gradient(name)
+            torch.testing.assert_close(loss, alone[0], rtol=1e-12, atol=1e-12)
+            torch.testing.assert_close(gradient, alone[1], rtol=1e-10, atol=1e-12)
+
+
+def test_one_process_gathers_nothing():
+    z = torch.randn(3, 2)
+    assert gather(z) is z
+    assert (rank(), world()) == (0, 1)
