@@ -1,9 +1,9 @@
 """Arrays, in memory or in files: what they hold is decided by their shape and type, unless it is said."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from vergence.data.files import label_file, tables
 from vergence.data.samples import Kind, Samples, in_memory, require_pairs
 from vergence.data.splits import part
 
-Layout = Literal["as_is", "grey", "channels_first", "channels_last", "one_channel"]
+NUMPY = {torch.uint8: np.uint8, torch.float32: np.float32, torch.int64: np.int64}
 CHANNELS = (1, 3)
 FRACTIONS = "fb"  # the numpy kinds whose pixels run from 0 to 1: floats and truth values
 BLOCK = 2**24  # values looked at together, so that checking a large file needs little memory
@@ -47,14 +47,13 @@ def from_array(array: NDArray[Any], *, kind: str, source: str) -> Samples:
     """An array without labels, checked and read by the rules of :func:`array`."""
     _require_numbers(array, source)
     chosen = _kind(array, kind, source)
+    x = _channels_first(array, chosen, source)
     if array.dtype.kind == "f":
-        _require_finite(array, source)
-    layout = _layout(array, chosen, source)
+        _require_finite(x, source)
     if chosen == "image":
-        _require_pixels(array, source)
+        _require_pixels(x, source)
     dtype = {"image": torch.uint8, "text": torch.int64}.get(chosen, torch.float32)
-    x = StoredArray(array, torch.arange(len(array)), layout, dtype)
-    return Samples(x, chosen, source=source)
+    return Samples(StoredArray(x, torch.arange(len(x)), dtype), chosen, source=source)
 
 
 def from_tables(found: Mapping[str, NDArray[Any]], split: str, *, kind: str, source: str) -> Samples:
@@ -62,26 +61,20 @@ def from_tables(found: Mapping[str, NDArray[Any]], split: str, *, kind: str, sou
     if "x" in found:
         samples = replace(from_array(found["x"], kind=kind, source=source), **label_fields(found.get("y")))
         return part(samples, split)
-    labels = [found[key] for key in ("y_train", "y_test") if key in found]
-    classes = np.unique(np.concatenate(labels)) if labels else None
-    names = ["train", "test"] if split == "all" else [split]
-    x = np.concatenate([found[f"x_{name}"] for name in names]) if len(names) > 1 else found[f"x_{split}"]
-    chosen = np.concatenate([found[f"y_{name}"] for name in names]) if len(labels) == 2 else None
-    return replace(from_array(x, kind=kind, source=source), **label_fields(chosen, classes=classes))
+    wanted = ("train", "test") if split == "all" else (split,)
+    samples = from_array(np.concatenate([found[f"x_{each}"] for each in wanted]), kind=kind, source=source)
+    if not {"y_train", "y_test"} <= set(found):
+        return samples
+    labels = np.concatenate([found[f"y_{each}"] for each in wanted])
+    return replace(samples, **label_fields(labels, classes=np.concatenate([found["y_train"], found["y_test"]])))
 
 
 def label_fields(labels: Any, *, classes: NDArray[Any] | None = None) -> dict[str, Any]:
-    """The ``labels`` and ``classes`` of samples, from names or numbers, one a sample."""
+    """The ``labels`` and ``classes`` of samples, from one name or whole number a sample."""
     if labels is None:
         return {"labels": None, "classes": ()}
-    values = _plain(labels)
-    if values.ndim != 1:
-        raise ValueError(f"Labels have shape {list(values.shape)}; expected one a sample, [n].")
-    if values.dtype.kind == "f" and not (np.isfinite(values) & (values == np.round(values))).all():
-        raise ValueError("Labels are fractions or NaN; expected names or whole numbers.")
-    if values.dtype.kind == "f":
-        values = values.astype(np.int64)
-    names = np.unique(values if classes is None else classes)
+    values = _whole(_plain(labels))
+    names = np.unique(values if classes is None else _whole(classes))
     codes = torch.from_numpy(np.searchsorted(names, values).astype(np.int64))
     return {"labels": codes, "classes": tuple(str(name) for name in names.tolist())}
 
@@ -92,12 +85,11 @@ class StoredArray:
 
     array: NDArray[Any]
     indices: Tensor
-    layout: Layout
     dtype: torch.dtype
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return (len(self), *self._converted(np.zeros((1, *self.array.shape[1:]), self.array.dtype)).shape[1:])
+        return (len(self), *self.array.shape[1:])
 
     @property
     def itemsize(self) -> int:
@@ -107,25 +99,16 @@ class StoredArray:
         return len(self.indices)
 
     def __getitem__(self, indices: Tensor) -> Tensor:
-        return self._converted(self.array[self.indices[indices].numpy()])
+        rows = self.array[self.indices[indices].numpy()]
+        if self.dtype == torch.uint8 and rows.dtype.kind in FRACTIONS:
+            rows = np.round(rows * 255)
+        return torch.from_numpy(np.ascontiguousarray(rows, NUMPY[self.dtype]))
 
     def take(self, indices: Tensor) -> "StoredArray":
         return replace(self, indices=self.indices[indices])
 
     def first_pass(self, *, keep: bool) -> tuple["Tensor | StoredArray", dict[int, str]]:
         return (self[torch.arange(len(self))] if keep else self), {}
-
-    def _converted(self, rows: NDArray[Any]) -> Tensor:
-        if self.dtype == torch.uint8 and rows.dtype.kind in FRACTIONS:
-            rows = np.round(rows * 255)
-        if self.layout == "channels_last":
-            rows = np.moveaxis(rows, -1, 1)
-        elif self.layout in ("grey", "one_channel"):
-            rows = rows[:, None]
-        return torch.from_numpy(np.ascontiguousarray(rows.astype(_NUMPY[self.dtype])))
-
-
-_NUMPY = {torch.uint8: np.uint8, torch.float32: np.float32, torch.int64: np.int64}
 
 
 def _kind(array: NDArray[Any], kind: str, source: str) -> Kind:
@@ -146,17 +129,14 @@ def _kind(array: NDArray[Any], kind: str, source: str) -> Kind:
     return next((known for known in kinds if known == kind), kinds[0])
 
 
-def _layout(array: NDArray[Any], kind: Kind, source: str) -> Layout:
-    if kind == "series":
-        return "one_channel" if array.ndim == 2 else "as_is"
-    if kind != "image":
-        return "as_is"
-    if array.ndim == 3:
-        return "grey"
+def _channels_first(array: NDArray[Any], kind: Kind, source: str) -> NDArray[Any]:
+    """The array seen as ``[n, c, t]`` or ``[n, c, h, w]``; nothing is copied."""
+    if (kind, array.ndim) in (("series", 2), ("image", 3)):
+        return array[:, None]
+    if kind != "image" or (array.shape[1] in CHANNELS and array.shape[-1] not in CHANNELS):
+        return array
     if array.shape[-1] in CHANNELS:
-        return "channels_last"
-    if array.shape[1] in CHANNELS:
-        return "channels_first"
+        return np.moveaxis(array, -1, 1)
     raise ValueError(
         f"{source} has shape {list(array.shape)}: images have 1 or 3 channels, first or last, as in [n, 3, h, w] or "
         "[n, h, w, 3]. Leave out a fourth (transparency) with x[..., :3]."
@@ -177,23 +157,22 @@ def _require_numbers(array: NDArray[Any], source: str) -> None:
 
 def _require_finite(array: NDArray[Any], source: str) -> None:
     """No NaN and no infinity: where they are is said, because a person will go and look."""
-    bad = np.concatenate([~np.isfinite(block).all(axis=1) for block in _blocks(array)])
-    if not bad.any():
-        return
+    with np.errstate(over="ignore"):  # a float64 beyond float32 becomes infinite, which is what we look for
+        bad = np.concatenate([(~np.isfinite(block.astype(np.float32))).sum(1) for block in _blocks(array)])
     rows = np.flatnonzero(bad)
-    values = sum(int((~np.isfinite(block)).sum()) for block in _blocks(array[rows]))
-    raise ValueError(
-        f"{source} has {values} NaN or infinite values, in {len(rows)} of {len(array)} rows; the first is row "
-        f"{rows[0]}. Drop those rows or fill them in."
-    )
+    if len(rows):
+        raise ValueError(
+            f"{source} has {bad.sum()} NaN or infinite values, in {len(rows)} of {len(array)} rows; the first is row "
+            f"{rows[0]}. Drop those rows or fill them in."
+        )
 
 
 def _require_pixels(array: NDArray[Any], source: str) -> None:
     if array.dtype == np.uint8:
         return
     top = 1 if array.dtype.kind in FRACTIONS else 255
-    low = min(float(block.min()) for block in _blocks(array))
-    high = max(float(block.max()) for block in _blocks(array))
+    ends = [(block.min(), block.max()) for block in _blocks(array)]
+    low, high = float(min(low for low, _ in ends)), float(max(high for _, high in ends))
     if low < 0 or high > top:
         raise ValueError(
             f"{source} has type {array.dtype} and values from {low:g} to {high:g}; images are whole numbers from 0 to "
@@ -201,11 +180,23 @@ def _require_pixels(array: NDArray[Any], source: str) -> None:
         )
 
 
-def _blocks(array: NDArray[Any]) -> Any:
+def _blocks(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
     """The rows, flat, a bounded number of values at a time."""
-    rows = max(1, BLOCK // max(1, array[0].size)) if len(array) else 1
+    rows = max(1, BLOCK // array[0].size)
     for start in range(0, len(array), rows):
-        yield np.asarray(array[start : start + rows]).reshape(len(array[start : start + rows]), -1)
+        block = np.asarray(array[start : start + rows])
+        yield block.reshape(len(block), -1)
+
+
+def _whole(labels: NDArray[Any]) -> NDArray[Any]:
+    """Labels as names or whole numbers: those saved as floats are turned back."""
+    if labels.ndim != 1:
+        raise ValueError(f"Labels have shape {list(labels.shape)}; expected one a sample, [n].")
+    if labels.dtype.kind != "f":
+        return labels
+    if not (np.isfinite(labels) & (labels == np.round(labels))).all():
+        raise ValueError("Labels are fractions or NaN; expected names or whole numbers.")
+    return labels.astype(np.int64)
 
 
 def _plain(values: Any) -> NDArray[Any]:
