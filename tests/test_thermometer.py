@@ -1,4 +1,4 @@
-"""The thermometer: chance and floor against the objectives themselves, the constants of issue trackers, and verdicts."""
+"""The thermometer: chance and floor against the objectives themselves, the constants of issue trackers, verdicts."""
 
 import math
 
@@ -188,7 +188,7 @@ def test_log_bessel_is_the_series(d):
 def test_errors_say_what_is_known():
     with pytest.raises(UnknownName, match="Did you mean 'nt_xent'"):
         thermometer("nt_xnt", n=8, d=4)
-    with pytest.raises(ValueError, match="nt_xent has no hyperparameter 'tau'. Known: temperature"):
+    with pytest.raises(ValueError, match=r"nt_xent has no hyperparameter 'tau'\. Known: temperature"):
         thermometer("nt_xent", n=8, d=4, tau=0.1)
     with pytest.raises(ValueError, match="at least 2 pairs"):
         thermometer("nt_xent", n=1, d=4)

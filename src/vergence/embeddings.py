@@ -1,11 +1,10 @@
 """Reading other people's embeddings: one array from a file of any common kind, never running code that it holds.
 
-``READERS`` maps an ending to its reader. A file's first bytes are compared with its name before it is opened.
+``READERS`` maps an ending to what the file must begin like and to its reader.
 """
 
 import csv
-import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,138 +12,95 @@ import numpy as np
 import torch
 from safetensors import safe_open
 
+from vergence.data.files import existing_file, loaded, tables
+from vergence.diagnostics.arrays import not_finite
+
 # Names looked for, in this order, in files that hold several arrays.
 USUAL_NAMES = ("h", "test_h", "embeddings", "embedding", "features", "z", "x", "arr_0")
-CONVERT = (
-    "A pickle can run any code when it is opened, so it is refused. Where you trust it, convert it once: "
-    'numpy.save("embeddings.npy", numpy.asarray(pickle.load(open(path, "rb"))))'
-)
+BEGINNINGS = {
+    b"\x93NUMPY": "a .npy array",
+    b"PK\x03\x04": "a zip archive (.npz or .pt)",
+    b"PAR1": "a parquet table",
+    b"\x89HDF": "an HDF5 file",
+    b"\x1f\x8b": "a gzip file",
+    b"\x80": "a pickle",
+}
 
 
-def read_embeddings(path: str | Path, *, name: str | None = None) -> Any:
-    """Rows of embeddings ``[n, d]`` from .npy (memory-mapped), .npz, .safetensors, .parquet, .csv or a torch file.
+def read_embeddings(path: str | Path, *, name: str | None = None, drop_nan: bool = False) -> Any:
+    """Rows of embeddings ``[n, d]`` from .npy (left on disk), .npz, .safetensors, .parquet, .csv or a torch file.
 
-    ``name`` chooses the array where a file holds several. NaN rows are kept: the examination counts and locates them.
+    ``name`` chooses the array where a file holds several. NaN rows are kept for the examination to count and locate,
+    unless ``drop_nan``.
     """
-    array = _read(Path(path), name)
+    file = existing_file(str(path))
+    beginning = kind(file)
+    if file.suffix in (".pkl", ".pickle", ".joblib") or beginning == "a pickle":
+        raise ValueError(
+            f"{path} is a pickle, which can run any code when it is opened, so it is refused. If you trust it, convert "
+            "it once: np.save('embeddings.npy', np.asarray(pickle.load(open('old.pkl', 'rb')), dtype=np.float32))"
+        )
+    if file.suffix not in READERS:
+        raise ValueError(f"{path} ends in {file.suffix or 'nothing'}; embeddings are read from {', '.join(READERS)}")
+    expected, reader = READERS[file.suffix]
+    if beginning != expected:
+        raise ValueError(f"{path} is not what its name says: it should be {expected} and begins like {beginning}")
+    array = reader(file, name)
     if len(array.shape) != 2:
         raise ValueError(f"{path} holds an array of shape {list(array.shape)}; rows of embeddings [n, d] are needed")
-    return array
+    if not drop_nan:
+        return array
+    kept = np.setdiff1d(np.arange(len(array)), not_finite(array))
+    return array if len(kept) == len(array) else array[kept]
 
 
-def read_labels(path: str | Path, *, name: str | None = None) -> np.ndarray:
-    """One label for each row, numbers or words, from the same kinds of files."""
-    path = Path(path)
-    array = _csv_cells(path) if path.suffix in (".csv", ".txt") else np.asarray(_read(path, name))
-    array = array.reshape(-1) if array.ndim == 2 and 1 in array.shape else array
-    if array.ndim != 1:
-        raise ValueError(f"{path} holds an array of shape {list(array.shape)}; one label for each row is needed")
-    return array
-
-
-def kind(path: Path) -> str:
+def kind(file: Path) -> str:
     """What the first bytes of a file say it is, whatever its name says."""
-    with path.open("rb") as file:
-        head = file.read(16)
-    beginnings = {
-        b"\x93NUMPY": "npy",
-        b"PK\x03\x04": "zip",
-        b"PAR1": "parquet",
-        b"\x89HDF": "hdf5",
-        b"\x1f\x8b": "gzip",
-    }
-    for beginning, found in beginnings.items():
+    with file.open("rb") as opened:
+        head = opened.read(512)
+    if head[8:9] == b"{" and int.from_bytes(head[:8], "little") < file.stat().st_size:
+        return "a safetensors file"
+    for beginning, found in BEGINNINGS.items():
         if head.startswith(beginning):
             return found
-    if head[:1] == b"\x80" and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
-        return "pickle"
-    if head[8:9] == b"{" and int.from_bytes(head[:8], "little") < path.stat().st_size:
-        return "safetensors"
-    return "text" if head and all(byte in b"\t\r\n" or 32 <= byte < 127 or byte > 127 for byte in head) else "unknown"
+    return "something else" if b"\x00" in head or not head else "text"
 
 
-def _read(path: Path, name: str | None) -> Any:
-    if not path.is_file():
-        raise ValueError(f"There is no file {path}")
-    if path.suffix in (".pkl", ".pickle", ".joblib") or kind(path) == "pickle":
-        raise ValueError(f"{path} is a pickle. {CONVERT}")
-    if path.suffix not in READERS:
-        raise ValueError(f"{path.name} ends in {path.suffix or 'nothing'!r}. Known: {', '.join(READERS)}")
-    expected, reader = READERS[path.suffix]
-    if kind(path) != expected:
-        raise ValueError(f"{path.name} is not what its name says: it should begin like {expected}, not {kind(path)}")
-    return reader(path, name)
+def _npz(file: Path, name: str | None) -> np.ndarray:
+    arrays = loaded(file)
+    return arrays[_chosen(file, arrays, name)]
 
 
-def _npy(path: Path, name: str | None) -> np.ndarray:
+def _safetensors(file: Path, name: str | None) -> torch.Tensor:
+    with safe_open(file, framework="pt") as opened:
+        return opened.get_tensor(_chosen(file, opened.keys(), name))
+
+
+def _torch(file: Path, name: str | None) -> torch.Tensor:
     try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
-    except ValueError as error:
-        raise ValueError(f"{path} cannot be read ({error}). If it holds objects: {CONVERT}") from error
-
-
-def _npz(path: Path, name: str | None) -> np.ndarray:
-    with np.load(path, allow_pickle=False) as archive:
-        try:
-            return archive[_chosen(path, archive.files, name)]
-        except ValueError as error:
-            raise ValueError(f"{path} cannot be read ({error}). If it holds objects: {CONVERT}") from error
-
-
-def _safetensors(path: Path, name: str | None) -> torch.Tensor:
-    with safe_open(path, framework="pt") as file:
-        return file.get_tensor(_chosen(path, list(file.keys()), name))
-
-
-def _torch(path: Path, name: str | None) -> torch.Tensor:
-    found = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        found = torch.load(file, map_location="cpu", weights_only=True, mmap=True)
+    except Exception as error:  # torch raises the errors of three libraries here
+        raise ValueError(f"{file} holds more than tensors, which is refused. Save the tensor alone: {error}") from None
     if isinstance(found, torch.Tensor):
         return found
-    tensors = (
-        {key: value for key, value in found.items() if isinstance(value, torch.Tensor)}
-        if isinstance(found, Mapping)
-        else {}
-    )
-    return tensors[_chosen(path, list(tensors), name)]
+    items = found.items() if isinstance(found, dict) else ()
+    tensors = {key: value for key, value in items if isinstance(value, torch.Tensor)}
+    return tensors[_chosen(file, tensors, name)]
 
 
-def _parquet(path: Path, name: str | None) -> np.ndarray:
-    try:
-        parquet = importlib.import_module("pyarrow.parquet")
-    except ImportError as error:
-        raise ValueError("Reading .parquet needs pyarrow: pip install 'vergence[parquet]'") from error
-    table = parquet.read_table(path, columns=[name] if name else None)
-    lists = [field.name for field in table.schema if hasattr(field.type, "value_type")]
-    if lists:
-        return np.array(table[_chosen(path, lists, name)].to_pylist(), dtype=np.float32)
-    numbers = [field.name for field in table.schema if str(field.type).startswith(("float", "double", "halffloat"))]
-    if not numbers:
-        raise ValueError(
-            f"{path} has no column of numbers or lists of numbers. Columns: {', '.join(table.column_names)}"
-        )
-    return np.stack([table[column].to_numpy() for column in numbers], axis=1)
-
-
-def _csv(path: Path, name: str | None) -> np.ndarray:
-    cells = _csv_cells(path)
-    try:
-        return cells.astype(np.float64)
-    except ValueError as error:
-        raise ValueError(
-            f"{path} has a cell that is not a number ({error}); labels belong in a file of their own"
-        ) from error
-
-
-def _csv_cells(path: Path) -> np.ndarray:
-    """The cells as text; a first line without any number is a heading."""
-    with path.open(newline="", encoding="utf-8") as file:
-        rows = [row for row in csv.reader(file) if row]
-    if len(rows) > 1 and not any(_is_number(cell) for cell in rows[0]) and any(_is_number(cell) for cell in rows[1]):
+def _csv(file: Path, name: str | None) -> np.ndarray:
+    """A table of numbers; a first line without any number is a heading."""
+    with file.open(newline="", encoding="utf-8") as opened:
+        rows = [row for row in csv.reader(opened) if row]
+    if rows and not any(_is_number(cell) for cell in rows[0]):
         rows = rows[1:]
-    lengths = sorted({len(row) for row in rows}) or [0]
-    if len(lengths) > 1 or not rows:
-        raise ValueError(f"{path} must hold lines of equally many cells; it has {lengths[0]} to {lengths[-1]}")
-    return np.array(rows)
+    lengths = sorted({len(row) for row in rows})
+    if len(lengths) != 1:
+        raise ValueError(f"{file} must hold lines of equally many numbers; the lengths of its lines are {lengths}")
+    try:
+        return np.array(rows, dtype=np.float64)
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}. Give labels as a file of their own") from None
 
 
 def _is_number(cell: str) -> bool:
@@ -155,22 +111,22 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _chosen(path: Path, names: list[str], name: str | None) -> str:
-    if name is not None and name in names:
-        return name
-    usual = [usual for usual in USUAL_NAMES if usual in names]
-    if name is None and (usual or len(names) == 1):
-        return (usual or names)[0]
-    wanted = f"no array {name!r}" if name else "several arrays"
-    raise ValueError(f"{path} holds {wanted if names else 'no arrays'}. Say which: {', '.join(names)}")
+def _chosen(file: Path, names: Iterable[str], name: str | None) -> str:
+    """The array that was asked for, the only one, or the one with a usual name."""
+    names = list(names)
+    wanted = (name,) if name is not None else USUAL_NAMES if len(names) > 1 else tuple(names)
+    for candidate in wanted:
+        if candidate in names:
+            return candidate
+    raise ValueError(f"{file} holds {', '.join(names) or 'no arrays'}: say which are the embeddings")
 
 
 READERS: dict[str, tuple[str, Callable[[Path, str | None], Any]]] = {
-    ".npy": ("npy", _npy),
-    ".npz": ("zip", _npz),
-    ".safetensors": ("safetensors", _safetensors),
-    ".parquet": ("parquet", _parquet),
+    ".npy": ("a .npy array", lambda file, name: loaded(file)),
+    ".npz": ("a zip archive (.npz or .pt)", _npz),
+    ".safetensors": ("a safetensors file", _safetensors),
+    ".parquet": ("a parquet table", lambda file, name: tables(str(file))["x"]),
     ".csv": ("text", _csv),
-    ".pt": ("zip", _torch),
-    ".pth": ("zip", _torch),
+    ".pt": ("a zip archive (.npz or .pt)", _torch),
+    ".pth": ("a zip archive (.npz or .pt)", _torch),
 }

@@ -82,7 +82,7 @@ def tensor(values: Array) -> Tensor:
         values = np.asarray(values)
         if values.dtype.kind not in "fiub":
             raise ValueError(f"Embeddings must be numbers, not {values.dtype}")
-        values = torch.from_numpy(np.ascontiguousarray(values, dtype=_precision(values.dtype)))
+        values = torch.from_numpy(np.array(values, dtype=_precision(values.dtype)))  # a copy: the file is read-only
     values = values.detach()
     return values if values.dtype in (torch.float32, torch.float64) else values.float()
 

@@ -1,0 +1,175 @@
+"""Parts of an examination: each looks at some of the inputs and gives numbers by name, and the faults they show."""
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from vergence.diagnostics import faults
+from vergence.diagnostics.arrays import Array, chosen_rows, sampled, shape
+from vergence.diagnostics.collapse import collapse
+from vergence.diagnostics.faults import Finding
+from vergence.diagnostics.geometry import alignment, divergence, hubness, norms, tolerance, uniformity
+from vergence.diagnostics.negatives import duplicates, negatives
+from vergence.diagnostics.spectrum import isotropy, lidar, spectrum
+from vergence.diagnostics.thermometer import SCALES, thermometer
+from vergence.objectives import OBJECTIVES
+
+BATCH = 256  # pairs in a batch where the size is not told
+WIDTH = 128  # dimensions where there are no embeddings to count them
+PAIRS = 4096  # rows compared with each other where all would not fit
+
+
+@dataclass(frozen=True)
+class Part:
+    """Numbers by name, and the findings they gave rise to."""
+
+    measured: Mapping[str, Any]
+    findings: tuple[Finding | None, ...] = ()
+
+
+def representation(h: Array, *, seed: int = 0) -> Part:
+    """What can be said of one set of rows: spectrum, collapse, spread, lengths, hubs, duplicates."""
+    n, _ = shape(h)
+    values, found, copies = spectrum(h), collapse(h, seed=seed), duplicates(h, seed=seed)
+    ratio, block = faults.steadiness(h)
+    measured = {
+        "effective_rank": values.effective_rank,
+        "participation_ratio": values.participation_ratio,
+        "stable_rank": values.stable_rank,
+        "decay_exponent": values.decay_exponent,
+        "isotropy": isotropy(h, seed=seed),
+        "uniformity": _uniformity(h, seed=seed),
+        "norm": norms(h).mean,
+        "hubness": hubness(h, seed=seed),
+        "duplicates": {"value": copies.exact / n, "exact": copies.exact, "near": copies.near.to_dict(), "n": n},
+        "steadiness": {"value": ratio, "block": block, "n": n},
+        "effective_rank_variants": values.variants,
+        "spectrum": values,
+        "collapse": found,
+    }
+    # Rows that are one point, or a few, also repeat each other and have steady means: one fault, not three.
+    apart = found.kind not in ("complete", "cluster")
+    findings = (
+        faults.collapsed(found, of="representations"),
+        faults.duplicated(copies.exact, copies.near, n) if apart else None,
+        faults.batch_statistics_leak(ratio, block) if apart else None,
+    )
+    return Part(measured, findings)
+
+
+def views(h: Array, z1: Array, z2: Array, *, seed: int = 0) -> Part:
+    """What two views of the same samples add: alignment, spread of the embeddings, whether pairs match."""
+    first, second = collapse(z1, seed=seed), collapse(z2, seed=seed)
+    rows1, rows2 = (sampled(z, PAIRS, seed=seed) for z in (z1, z2))
+    match = faults.matching(rows1, rows2)
+    ratio, block = faults.steadiness(z1)
+    measured = {
+        "alignment": alignment(z1, z2),
+        "uniformity": _uniformity(z1, seed=seed),
+        "matching": match,
+        "lidar": lidar(rows1, rows2),
+        "embedding_norm": norms(z1).mean,
+        "collapse_of_embeddings": first,
+    }
+    apart = "complete" not in (first.kind, second.kind)
+    findings = (
+        faults.dead_view(first, second) or faults.collapsed(first, of="embeddings"),
+        faults.shuffled_pairs(match) if apart else None,
+        faults.batch_statistics_leak(ratio, block) if apart else None,
+        faults.wrong_layer(sampled(h, PAIRS, seed=seed), rows1),
+    )
+    return Part(measured, findings)
+
+
+def classes(h: Array, targets: Tensor, *, seed: int = 0) -> Part:
+    """What labels add: how classes lie, and whether the labels can be believed."""
+    if int(targets.max()) < 1:
+        return Part({})
+    rows = sampled(h, 2 * PAIRS, seed=seed)
+    labels = targets[torch.from_numpy(chosen_rows(len(targets), 2 * PAIRS, seed=seed))].to(rows.device)
+    surest, overall = faults.confident_errors(*faults.neighbour_votes(rows, labels), labels)
+    centres = divergence(h, targets, seed=seed)
+    measured = {
+        "tolerance": tolerance(h, targets),
+        "divergence_max": centres.maximum,
+        "divergence_mean": centres.mean,
+        "confident_errors": {"value": surest, "overall": overall, "n": len(labels)},
+    }
+    return Part(measured, (faults.label_noise(surest, overall),))
+
+
+def reading(
+    z1: Array | None,
+    z2: Array | None,
+    targets: Tensor | None,
+    objective: str,
+    *,
+    loss: float | None,
+    batch: int | None,
+    seed: int,
+    **hyperparameters: Any,
+) -> Part:
+    """What the objective adds: where its loss stands, given or recomputed from the views, and what its negatives do."""
+    if z1 is None or z2 is None:
+        scale = thermometer(objective, n=batch or BATCH, d=WIDTH, loss=loss, **hyperparameters)
+        return Part({"thermometer": scale}, (faults.impossible_loss(scale),))
+    n = min(batch or BATCH, len(z1))
+    pairs = list(_batches(z1, z2, targets, n=n, seed=seed))
+    scale = thermometer(objective, n=n, d=shape(z1)[1], **hyperparameters)
+    again = _mean_loss(pairs, objective, scale.hyperparameters)
+    scale = thermometer(
+        objective, n=batch or n, d=shape(z1)[1], loss=again if loss is None else loss, **hyperparameters
+    )
+    held_out = Part({"thermometer": scale, "held_out_loss": again}, (faults.impossible_loss(scale),))
+    if "temperature" not in scale.hyperparameters:
+        return held_out
+    temperature = scale.hyperparameters["temperature"]
+    told = negatives(z1, z2, labels=targets, batch=n, temperature=temperature, seed=seed)
+    raw = faults.raw_loss(pairs, temperature=temperature)
+    measured = {
+        "false_negatives": {**told.false_share.to_dict(), "by": told.by, "loss_floor": told.floor},
+        "effective_negatives": told.effective,
+        "vanished_float32": told.vanished_float32,
+        "vanished_float16": told.vanished_float16,
+    }
+    findings = (
+        faults.temperature_too_high(scale),
+        faults.temperature_too_low(told),
+        faults.false_negatives(told),
+        faults.unnormalised_input(scale, again, raw, norms(z1).mean.value),
+    )
+    return Part({**held_out.measured, **measured}, (*held_out.findings, *findings))
+
+
+def _uniformity(rows: Array, *, seed: int) -> dict[str, Any]:
+    n, d = shape(rows)
+    return {**uniformity(rows, seed=seed).to_dict(), "floor": SCALES["uniformity"](n, d, t=2.0).random}
+
+
+def _batches(z1: Array, z2: Array, targets: Tensor | None, *, n: int, seed: int) -> Iterator[tuple[Tensor, ...]]:
+    """At most eight batches of pairs drawn at random, with their labels where there are some."""
+    chosen = chosen_rows(len(z1), 8 * n, seed=seed)
+    rows1, rows2 = sampled(z1, 8 * n, seed=seed), sampled(z2, 8 * n, seed=seed)
+    order = torch.randperm(len(chosen), generator=torch.Generator().manual_seed(seed))
+    labels = targets[torch.from_numpy(chosen)] if targets is not None else torch.arange(len(chosen))
+    for part in order.split(n):
+        if len(part) == n:
+            yield rows1[part.to(rows1.device)], rows2[part.to(rows2.device)], labels[part].to(rows1.device)
+
+
+def _mean_loss(batches: list[tuple[Tensor, ...]], objective: str, hyperparameters: Mapping[str, Any]) -> float:
+    """The objective on batches of held-out pairs; with a queue, the other keys of the batch stand in for it."""
+    function = OBJECTIVES[objective]
+    tensors = len(inspect.signature(function).parameters) - len(_choices(function))
+    known = {name: value for name, value in hyperparameters.items() if name in _choices(function)}
+    known.pop("negatives", None)
+    return sum(float(function(*batch[:tensors], **known)) for batch in batches) / len(batches)
+
+
+def _choices(function: Callable[..., Tensor]) -> list[str]:
+    parameters = inspect.signature(function).parameters.values()
+    return [parameter.name for parameter in parameters if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
