@@ -204,6 +204,16 @@ def test_a_failed_write_keeps_the_old_page(tmp_path, monkeypatch):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["config.yaml", "report.html"]
 
 
+def test_neighbours_without_pictures_are_given_by_name(tmp_path):
+    ring = np.arange(12) / 12 * 2 * np.pi
+    h = np.stack([np.cos(ring), np.sin(ring), np.zeros(12)], axis=1).astype(np.float32)
+    save_file({"test_h": h}, tmp_path / "features.safetensors")
+    (tmp_path / "results.json").write_text(json.dumps({"names": [f"at {hour} o'clock" for hour in range(12)]}))
+    first = report.page(tmp_path).split('class="neighbour-row"')[1]
+    assert re.findall(r"at (\d+) o", first)[0] == "0"
+    assert set(re.findall(r"at (\d+) o", first)[1:]) == {"11", "1", "10", "2"}
+
+
 def test_the_comparison_shows_only_the_settings_that_differ(run, tmp_path):
     other = make_run(tmp_path / "other", seed=1)
     html = report.compare([run, other])

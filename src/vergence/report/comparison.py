@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from vergence.report import figures
 from vergence.report.document import Section, document, section
-from vergence.report.pieces import details, paragraph, percent, picture, shown, side_by_side, table
+from vergence.report.pieces import details, paragraph, percent, picture, side_by_side, table
 from vergence.report.record import Record, finite, flat, mapping, read
 from vergence.report.summary import accuracy_rows
 
@@ -115,8 +115,8 @@ def _settings(records: dict[str, Record]) -> Section | None:
     """Only what differs; a setting that a run does not have is a dash."""
     settings = [flat(record.config) for record in records.values()]
     names = dict.fromkeys(name for mine in settings for name in mine)
-    rows: list[list[Any]] = [[name, *(shown(mine.get(name)) for mine in settings)] for name in names]
-    rows = [row for row in rows if len(set(row[1:])) > 1]
+    rows: list[list[Any]] = [[name, *(mine.get(name) for mine in settings)] for name in names]
+    rows = [row for row in rows if any(value != row[1] for value in row[2:])]
     if not rows:
         return section("What differs", paragraph("The configs are equal."))
     return section("What differs", table(["setting", *records], rows))

@@ -13,19 +13,9 @@ from vergence.report.pieces import TEMPLATES
 from vergence.report.sprite import Sprite
 
 ROOM = Path(__file__).parent
-# What each verdict of the doctor calls for; a mark says it as well, so that colour is never alone.
-TONES = {
-    "learning": "good",
-    "near the floor": "good",
-    "healthy": "good",
-    "confirmed": "good",
-    "not started": "caution",
-    "unknown": "caution",
-    "collapsed": "bad",
-    "complete collapse": "bad",
-    "dimensional collapse": "bad",
-    "impossible": "bad",
-}
+# Verdicts that call for no alarm; the name of any fault does. A mark says it as well: colour is never alone.
+TONES = {"": "plain", "unknown": "caution", "not started": "caution"}
+TONES |= dict.fromkeys(("learning", "near the floor", "healthy", "confirmed"), "good")
 
 
 @dataclass(frozen=True)
@@ -66,7 +56,7 @@ def document(
         title=title,
         verdict=verdict,
         label=label,
-        tone=TONES.get(label.lower(), "plain"),
+        tone=TONES.get(label.lower(), "bad"),
         summary=summary,
         evidence=evidence,
         sections=[part for part in sections if part],

@@ -1,7 +1,5 @@
 """The page of a run: the verdict first, then what it rests on."""
 
-import os
-import tempfile
 from pathlib import Path
 
 from vergence.report import samples, sections
@@ -9,6 +7,7 @@ from vergence.report.document import document
 from vergence.report.record import mapping, read, sequence
 from vergence.report.sprite import make_sprite
 from vergence.report.summary import summary_lines
+from vergence.run import write_bytes
 
 
 def page(run_directory: str | Path) -> str:
@@ -41,17 +40,4 @@ def page(run_directory: str | Path) -> str:
 
 def write(run_directory: str | Path) -> Path:
     """Write ``report.html`` into a run directory, whole or not at all, and return its path."""
-    html = page(run_directory)
-    target = Path(run_directory) / "report.html"
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".report-", suffix=".tmp")
-    try:
-        with open(handle, "w", encoding="utf-8") as file:
-            file.write(html)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)  # mkstemp makes files that nobody else can read
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    return target
+    return write_bytes(Path(run_directory) / "report.html", page(run_directory).encode())

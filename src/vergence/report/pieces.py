@@ -22,6 +22,8 @@ TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+# A figure and its percent sign stay on one line.
+TEMPLATES.filters["tight"] = lambda text: text.replace(" %", "\N{NO-BREAK SPACE}%")
 LONGEST_NAME = 28  # characters of a table cell that stay on one line
 
 

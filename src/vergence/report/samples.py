@@ -14,7 +14,8 @@ from vergence.report.pieces import details, paragraph, percent, picture, piece, 
 from vergence.report.record import Record, sequence
 from vergence.report.sprite import Sprite
 
-QUERIES, NEIGHBOURS = 8, 8  # samples whose neighbours are shown, and how many of them: a screenful
+QUERIES = 8  # samples whose neighbours are shown: a screenful
+PICTURES, WORDS = 8, 4  # how many neighbours of each: thumbnails in a row, sentences one under the other
 MOST_NAMES = 2000  # as many as there are thumbnails: more would outweigh the rest of the page
 TINY = float(np.finfo(np.float32).tiny)  # keeps a row of zeros from dividing by zero
 
@@ -30,8 +31,8 @@ class Samples:
 
     def called(self, number: int) -> str:
         """The class of a sample, or its number."""
-        known = self.labels is not None and self.labels[number] >= 0
-        return self.classes[self.labels[number]] if known and self.labels is not None else f"{number}"
+        label = -1 if self.labels is None else self.labels[number]
+        return self.classes[label] if label >= 0 else f"{number}"
 
 
 def embedding(record: Record, sprite: Sprite | None) -> Section | None:
@@ -46,14 +47,18 @@ def embedding(record: Record, sprite: Sprite | None) -> Section | None:
 
 
 def neighbours(record: Record, sprite: Sprite | None) -> Section | None:
-    """A few samples with their nearest neighbours by cosine: what the encoder takes for the same."""
-    kept = _finite_rows(record.features.get("test_h"))
-    if kept is None or sprite is None or (kept[1] < sprite.count).sum() < 3:
-        return None
-    h, rows = (part[kept[1] < sprite.count] for part in kept)
+    """A few samples with their nearest neighbours by cosine: what the encoder takes for the same.
+
+    As thumbnails, or as names where there are none (sentences, say).
+    """
     samples = _samples(record, sprite)
+    known = sprite.count if sprite else len(samples.names)
+    kept = _finite_rows(record.features.get("test_h"))
+    if kept is None or (kept[1] < known).sum() < 3:
+        return None
+    h, rows = (part[kept[1] < known] for part in kept)
     anchors = _anchors(None if samples.labels is None else samples.labels[rows], len(h))
-    found = rows[nearest(_unit(h), anchors, min(NEIGHBOURS, len(h) - 1))]
+    found = rows[nearest(_unit(h), anchors, min(PICTURES if sprite else WORDS, len(h) - 1))]
     lines = [
         (_sample(samples, number), [_sample(samples, near, beside=number) for near in line])
         for number, line in zip(rows[anchors].tolist(), found.tolist(), strict=True)
@@ -116,10 +121,11 @@ def _map(
 
 
 def _sample(samples: Samples, number: int, *, beside: int | None = None) -> Markup:
-    """A thumbnail over its class; one of another class than ``beside`` is marked."""
-    assert samples.sprite is not None
-    name = samples.called(number)
+    """A thumbnail over its class, or a name; one of another class than ``beside`` is marked."""
     differs = beside is not None and samples.labels is not None and samples.labels[number] != samples.labels[beside]
+    if samples.sprite is None:
+        return piece("sample", "", samples.names[number], bool(differs))
+    name = samples.called(number)
     return piece("sample", samples.sprite.thumbnail(number, f"sample {number}, {name}"), name, bool(differs))
 
 

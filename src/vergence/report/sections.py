@@ -37,7 +37,8 @@ def learning(record: Record) -> Section | None:
     """The loss, where it stands, the path in the alignment-uniformity plane, and what was measured on the way."""
     heat = {key: value for key, value in mapping(record.results.get("thermometer")).items() if finite(value)}
     left = [_loss(record, heat), _thermometer(heat)]
-    right = [_plane(record), _progress(record, "knn", "kNN accuracy")]
+    measured = _progress(record, "knn", "kNN accuracy") or _progress(record, "effective_rank", "effective rank")
+    right = [_plane(record), measured]
     columns = [Markup("").join(piece for piece in column if piece) for column in (left, right)]
     return section("Is it learning?", side_by_side(*columns))
 
