@@ -89,21 +89,28 @@ def test_eigenvalue_one_is_repeated_once_per_component(graph):
     close(graph.conductance(components), np.zeros(count))
 
 
-def test_iterative_and_dense_eigenpairs_agree_on_either_side_of_the_kernel(monkeypatch):
-    for samples, nodes in ((60, 200), (200, 60)):
-        dense = random_graph(5, samples=samples, nodes=nodes, density=0.05)
-        expected = dense.eigenvalues(8), dense.eigenvectors(8)
-        monkeypatch.setattr(graphs.eigen, "DENSE", 0)
-        sparse_graph = random_graph(5, samples=samples, nodes=nodes, density=0.05)
-        by_adjacency = AugmentationGraph.from_adjacency(dense.adjacency)
-        for graph in (sparse_graph, by_adjacency):
-            close(graph.eigenvalues(8), expected[0])
-            close(graph.eigenvectors(8), expected[1], 1e-8)
-        monkeypatch.undo()
-
-
-def test_a_repeated_top_eigenvalue_is_not_missed_by_the_iterative_solver(monkeypatch):
+@pytest.fixture
+def iterative(monkeypatch):
+    """Small graphs through the solver of large ones."""
     monkeypatch.setattr(graphs.eigen, "DENSE", 0)
+    monkeypatch.setattr(graphs.augmentation, "DENSE", 0)
+
+
+@pytest.mark.parametrize(("samples", "nodes"), [(60, 200), (200, 60)])
+@pytest.mark.usefixtures("iterative")
+def test_iterative_eigenpairs_are_the_dense_ones_on_either_side_of_the_kernel(samples, nodes):
+    by_kernel = random_graph(5, samples=samples, nodes=nodes, density=0.05)
+    by_adjacency = AugmentationGraph.from_adjacency(by_kernel.adjacency)
+    dense = by_kernel.normalised.toarray()
+    for graph in (by_kernel, by_adjacency):
+        values, vectors = graph.eigenvalues(8).numpy(), graph.eigenvectors(8).numpy()
+        close(values, np.linalg.eigvalsh(dense)[:-9:-1])
+        close(dense @ vectors, vectors * values, 1e-9)
+        close(vectors.T @ vectors, np.eye(8), 1e-9)
+
+
+@pytest.mark.usefixtures("iterative")
+def test_a_repeated_top_eigenvalue_is_not_missed_by_the_iterative_solver():
     kernel = sparse.kron(sparse.eye_array(12), np.full((5, 5), 0.2)).tocsr()
     graph = AugmentationGraph.from_kernel(kernel)
     close(graph.eigenvalues(12), np.ones(12))

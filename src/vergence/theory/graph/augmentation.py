@@ -20,7 +20,13 @@ from vergence.theory.graph.checks import (
     prior_vector,
     reject_isolated,
 )
-from vergence.theory.graph.eigen import Eigenpairs, leading_eigenpairs, leading_gram_eigenpairs, smallest_eigenvalue
+from vergence.theory.graph.eigen import (
+    DENSE,
+    Eigenpairs,
+    leading_eigenpairs,
+    leading_gram_eigenpairs,
+    smallest_eigenvalue,
+)
 from vergence.theory.graph.smoothing import smoothed_kernel
 from vergence.types import Labels, Vector
 
@@ -253,7 +259,7 @@ class AugmentationGraph:
             raise ValueError(f"Expected 1 <= k <= {self.nodes}, the number of nodes; got k = {k}.")
         solved: Eigenpairs | None = self.__dict__.get("_solved")
         if solved is None or len(solved.values) < k:
-            solved = self.__dict__["_solved"] = self._solve(k)
+            solved = self.__dict__["_solved"] = self._solve(self.nodes if self.nodes <= DENSE else k)
         return solved
 
     def _solve(self, k: int) -> Eigenpairs:

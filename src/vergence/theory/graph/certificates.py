@@ -150,9 +150,9 @@ def embedding_dimension(graph: AugmentationGraph, labels: Array, *, k: int) -> C
 
 
 def _measured(graph: AugmentationGraph, labels: Array, k: int) -> tuple[Probe, float, dict[str, float]]:
+    following = graph.eigenvalues(k + 1)[-1].item() if k < graph.nodes else 0.0
     probe = spectral_probe(graph, labels, k=k)
     disagreement = graph.disagreement(labels)
-    following = graph.eigenvalues(k + 1)[-1].item() if k < graph.nodes else 0.0
     # Within rounding of one the graph falls apart into more than k pieces, and the bound says nothing.
     bound = disagreement / (1 - following) if 1 - following > TIE else float("inf")
     terms = {
