@@ -28,33 +28,22 @@ KEPT = 2**22
 
 def contrast(u: Embedding, *, temperature: float | Scalar) -> Vector:
     """The contrast of 2n rows, the last n being the partners of the first: one positive and 2n - 2 negatives each."""
-    n = u.shape[0] // 2
-    if _is_steep(temperature):
-        return _steep(u, u, temperature, excluded=(0, n, -n)) - (u * u.roll(n, 0)).sum(1) / temperature
-    return _Pairs.apply(u, None, temperature, n)[0]
+    return _log_sums(u, None, temperature, partner=len(u) // 2)[0]
 
 
 def cross_contrast(query: Embedding, key: Embedding, *, temperature: float | Scalar) -> tuple[Vector, Vector]:
     """The contrast of every query against all keys, and of every key against all queries."""
-    if _is_steep(temperature):
-        positive = (query * key).sum(1) / temperature
-        rows, columns = (_steep(a, b, temperature, excluded=(0,)) for a, b in ((query, key), (key, query)))
-        return rows - positive, columns - positive
-    return _Pairs.apply(query, key, temperature, 0)
+    return _log_sums(query, key, temperature, partner=0)
 
 
 def log_sums(u: Embedding, *, temperature: float | Scalar) -> Vector:
     """Per row, the log-sum-exp of its scores with all other rows."""
-    if _is_steep(temperature):
-        return _steep(u, u, temperature, excluded=(0,))
-    return _Pairs.apply(u, None, temperature, None)[0]
+    return _log_sums(u, None, temperature)[0]
 
 
 def cross_log_sums(query: Embedding, candidates: Negatives, *, temperature: float | Scalar) -> Vector:
     """Per query, the log-sum-exp of its scores with all candidates."""
-    if _is_steep(temperature):
-        return _steep(query, candidates, temperature, excluded=())
-    return _Pairs.apply(query, candidates, temperature, None)[0]
+    return _log_sums(query, candidates, temperature)[0]
 
 
 def squared_scores(z1: Float[Tensor, "m d"], z2: Float[Tensor, "k d"]) -> Scalar:
@@ -65,13 +54,24 @@ def squared_scores(z1: Float[Tensor, "m d"], z2: Float[Tensor, "k d"]) -> Scalar
     return _SquaredScores.apply(z1, z2)
 
 
-class _Pairs(torch.autograd.Function):
-    """Logarithms of the sums of ``exp(rows @ columns.T / temperature)`` along its rows and along its columns.
+def _log_sums(
+    rows: Tensor, columns: Tensor | None, temperature: float | Tensor, partner: int | None = None
+) -> tuple[Tensor, Any]:
+    """Log-sum-exps along the rows and, if they have positives to compare with, along the columns.
 
-    Without ``columns`` the rows meet themselves: the matrix is symmetric, its diagonal is left out, and a tile above it
-    serves two blocks of anchors. With ``partner``, the score of row i and column i + partner is the positive: left out
-    of the sums, and subtracted from their logarithms.
+    Without ``columns`` the rows meet themselves and the diagonal is left out. With ``partner``, the score of row i and
+    column i + partner is the positive: left out of the sums, and subtracted from their logarithms.
     """
+    if 1 / float(temperature.detach() if isinstance(temperature, Tensor) else temperature) <= STEEP:
+        return _Pairs.apply(rows, columns, temperature, partner)
+    along_columns = None
+    if columns is not None and partner is not None:
+        along_columns = _steep(columns, rows, temperature, partner)
+    return _steep(rows, columns, temperature, partner), along_columns
+
+
+class _Pairs(torch.autograd.Function):
+    """``_log_sums`` in tiles without a maximum; a tile above the diagonal of a symmetric matrix serves two blocks."""
 
     @staticmethod
     def forward(
@@ -111,7 +111,7 @@ class _SquaredScores(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, z1: Tensor, z2: Tensor) -> Tensor:
         ctx.by_width = 2 * z1.shape[1] <= len(z1) + len(z2)
-        left, right = (_product(z1.T, z1), _product(z2.T, z2)) if ctx.by_width else (_product(z1, z2.T), None)
+        left, right = (product(z1.T, z1), product(z2.T, z2)) if ctx.by_width else (product(z1, z2.T), None)
         ctx.save_for_backward(z1, z2, left, right)
         return torch.dot(left.flatten(), (left if right is None else right).flatten())
 
@@ -120,7 +120,7 @@ class _SquaredScores(torch.autograd.Function):
         _refuse_second_derivative()
         z1, z2, left, right = ctx.saved_tensors
         factors = ((z1, right), (z2, left)) if ctx.by_width else ((left, z2), (left.T, z1))
-        first, second = (_product(a, b).mul_(2 * grad) for a, b in factors)
+        first, second = (product(a, b).mul_(2 * grad) for a, b in factors)
         return first, second
 
 
@@ -240,26 +240,23 @@ def _refuse_second_derivative() -> None:
         raise RuntimeError("This objective has no second derivative: call backward without create_graph=True.")
 
 
-def _product(left: Tensor, right: Tensor) -> Tensor:
+def product(left: Tensor, right: Tensor) -> Tensor:
+    """A matrix product outside the graph, in the precision of its factors also under autocast."""
     return torch.mm(left, right, out=left.new_empty(left.shape[0], right.shape[1]))
 
 
-def _is_steep(temperature: float | Tensor) -> bool:
-    return 1 / float(temperature.detach() if isinstance(temperature, Tensor) else temperature) > STEEP
-
-
-def _steep(rows: Tensor, columns: Tensor, temperature: float | Tensor, *, excluded: tuple[int, ...]) -> Tensor:
-    """Row-wise log-sum-exp with the maximum subtracted, in blocks of rows that the backward pass computes again.
-
-    Row i leaves out the columns i + offset for the offsets ``excluded``.
-    """
+def _steep(rows: Tensor, columns: Tensor | None, temperature: float | Tensor, partner: int | None) -> Tensor:
+    """``_log_sums`` along the rows with the maximum subtracted, in blocks that the backward pass computes again."""
 
     def block(rows: Tensor, columns: Tensor, top: int) -> Tensor:
-        scores = rows @ columns.T
-        for offset in excluded:
-            scores.diagonal(top + offset).fill_(-torch.inf)
-        return scores.logsumexp(1)
+        scores = rows @ columns.T / temperature
+        own = torch.arange(top, top + len(rows), device=rows.device)[:, None]
+        if partner is not None:
+            positive = (own + partner) % len(columns)
+            scores = (scores - scores.gather(1, positive)).scatter(1, positive, -torch.inf)
+        return (scores.scatter(1, own, -torch.inf) if symmetric else scores).logsumexp(1)
 
+    symmetric, columns = columns is None, rows if columns is None else columns
     with torch.autocast(rows.device.type, enabled=False):
-        parts = enumerate((rows / temperature).split(CPU_TILE))
+        parts = enumerate(rows.split(CPU_TILE))
         return torch.cat([checkpoint(block, part, columns, k * CPU_TILE, use_reentrant=False) for k, part in parts])

@@ -1,9 +1,12 @@
 """The triplet objective: one mined negative per anchor instead of a sum over all."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
 from vergence.objectives.inputs import not_negative, stacked_directions
+from vergence.objectives.pairwise import product
 from vergence.tables import Rows
 from vergence.types import Embedding, Scalar
 
@@ -32,12 +35,12 @@ def triplet(z1: Embedding, z2: Embedding, *, margin: float = 0.5, mining: str = 
     return torch.relu(2 * (u * (negative - partner)).sum(1) + margin).mean()
 
 
-def _mined(u: Tensor, mine) -> Tensor:
+def _mined(u: Tensor, mine: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
     """For each row the index of the negative that ``mine`` picks from its scores."""
     n = u.shape[0] // 2
     chosen = []
     for top in range(0, 2 * n, BLOCK):
-        scores = u[top : top + BLOCK] @ u.T
+        scores = product(u[top : top + BLOCK], u.T)
         rows = torch.arange(top, top + scores.shape[0], device=u.device)
         positive = scores.gather(1, ((rows + n) % (2 * n))[:, None])
         for offset in (0, n, -n):
