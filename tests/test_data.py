@@ -5,6 +5,8 @@ from inspect import signature
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from vergence.data import DATASETS, from_arrays, load
 from vergence.data.splits import _hashed, first, held_out
@@ -59,6 +61,16 @@ def test_every_row_explains_itself_without_importing_torch(name):
 
 def test_the_split_never_changes():
     assert np.flatnonzero(held_out(np.zeros(30, np.int64), 0.2, salt=1)).tolist() == [1, 2, 11, 12, 22, 26]
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=50), st.floats(0.01, 0.99))
+def test_every_class_of_two_or_more_is_on_both_sides(labels, share):
+    groups = np.array(labels)
+    held = held_out(groups, share, salt=1)
+    for group, count in zip(*np.unique(groups, return_counts=True), strict=True):
+        chosen = int(held[groups == group].sum())
+        assert chosen == 0 if count == 1 else 0 < chosen < count
+        assert abs(chosen - share * count) < 1
 
 
 def test_the_hash_is_splitmix64():
@@ -266,9 +278,11 @@ def test_a_missing_file_names_the_nearest(saved):
     [
         ("cifar11", "Unknown dataset 'cifar11'.*Did you mean 'cifar10'"),
         ("digits,siz=3", "Unknown option of digits 'siz'"),
-        ("digits:100", "nothing after a colon.*digits,limit="),
+        ("digits:100", "nothing after a colon, but got '100'"),
         ("array", "array needs a place"),
-        ("digits,limit=0", "limit must be at least 1"),
+        ("digits,limit=-1", "limit must be at least 1"),
+        ("digits,limit=many", "limit is of type int"),
+        ("stl10,unlabelled=3", "unlabelled is of type bool"),
     ],
 )
 def test_a_source_that_makes_no_sense_is_explained(source, message):

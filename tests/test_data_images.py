@@ -5,7 +5,7 @@ import pytest
 import torch
 from PIL import Image
 
-from vergence.data import load
+from vergence.data import batches_of, load
 from vergence.data.images import pixels
 
 RED, GREEN, BLUE, WHITE = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)
@@ -77,6 +77,17 @@ def test_orientation_is_taken_from_the_camera(tmp_path):
     upright = pixels(Image.open(tmp_path / "turned.png"), size=16)
     assert tuple(upright[:, 2, 8]) == BLUE
     assert tuple(upright[:, 13, 8]) == RED
+
+
+def test_orientation_survives_decoding_at_a_smaller_scale(tmp_path):
+    image = Image.new("RGB", (640, 480), RED)
+    image.paste(Image.new("RGB", (320, 480), BLUE), (320, 0))
+    exif = Image.Exif()
+    exif[0x0112] = 6  # the camera lay on its side: the left edge of the file is the top of the picture
+    image.save(tmp_path / "side.JPG", exif=exif)
+    upright = pixels(Image.open(tmp_path / "side.JPG"), size=16).astype(int)
+    assert np.abs(upright[:, 2, 8] - RED).max() < 8
+    assert np.abs(upright[:, 13, 8] - BLUE).max() < 8
 
 
 def test_the_central_square_is_kept():
@@ -179,6 +190,21 @@ def test_loader_workers_can_decode(photos):
     torch.testing.assert_close(torch.cat(list(loader)), samples.x[torch.arange(10)])
 
 
+def test_batches_read_ahead_come_in_order(photos):
+    held, stored = (load(f"folder:{photos}", split="all", memory=memory) for memory in (4.0, 0.0))
+    order = [torch.tensor(batch) for batch in ([3, 1], [9], [0, 0, 2], [5], [7, 8])]
+    for (indices, x), (expected, y) in zip(batches_of(stored.x, order), batches_of(held.x, order), strict=True):
+        assert torch.equal(indices, expected)
+        assert torch.equal(x, y)
+
+
+def test_an_image_that_disappears_during_training_is_named(photos):
+    samples = load(f"folder:{photos}", split="all", memory=0.0)
+    (photos / "5.jpg").unlink()
+    with pytest.raises(FileNotFoundError, match=r"5\.jpg"):
+        list(batches_of(samples.x, torch.arange(10).split(3)))
+
+
 def test_a_folder_of_nothing_readable_is_an_error(tmp_path):
     for number in range(5):
         (tmp_path / f"{number}.jpg").touch()
@@ -198,8 +224,9 @@ def test_one_image_is_not_enough(tmp_path):
 
 
 def test_a_missing_folder_and_a_file_are_told_apart(photos):
-    with pytest.raises(FileNotFoundError, match="does not exist"):
-        load(f"folder:{photos}/nowhere")
+    (photos / "holiday").mkdir()
+    with pytest.raises(FileNotFoundError, match=r"no folder .*holidays\. Did you mean .*holiday\?"):
+        load(f"folder:{photos}/holidays")
     with pytest.raises(FileNotFoundError, match="is a file, not a folder"):
         load(f"folder:{photos}/1.jpg")
 

@@ -2,9 +2,9 @@
 
 import inspect
 import re
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
-
-import yaml
 
 from vergence.data.arrays import array, from_arrays
 from vergence.data.builtin import breast_cancer, digits, iris, wine
@@ -14,10 +14,11 @@ from vergence.data.published import cifar10, cifar100, fashion_mnist, mnist, stl
 from vergence.data.samples import Samples, in_memory, require_pairs
 from vergence.data.series import series
 from vergence.data.splits import carved, first
+from vergence.data.streaming import batches_of
 from vergence.data.text import text
 from vergence.tables import Rows, UnknownName
 
-__all__ = ["DATASETS", "SPLITS", "Samples", "from_arrays", "load"]
+__all__ = ["DATASETS", "SPLITS", "Samples", "batches_of", "from_arrays", "load"]
 
 DATASETS = Rows(
     "dataset",
@@ -43,53 +44,48 @@ TEST_PER_TRAIN = 5  # a limit of 10,000 leaves 2,000 to test on, the proportion 
 
 
 def load(
-    source: str,
-    *,
-    split: str = "train",
-    limit: int | None = None,
-    validation: float = 0.0,
-    memory: float = 4.0,
-    **options: Any,
+    source: str, *, split: str = "train", limit: int = 0, validation: float = 0.0, memory: float = 4.0, **options: Any
 ) -> Samples:
     """The samples of a source: the name of a dataset, or ``folder:PATH``, ``array:PATH`` and the like.
 
     ``limit`` keeps that many for training, the first of each class in equal numbers, and a fifth as many of the test
     split. ``validation`` is a share of the training split to hold out. What needs more than ``memory`` GiB stays on
-    disk. Other options belong to the source, and may stand behind it: ``folder:photos,size=96``.
+    disk. Other options belong to the source. All options may stand behind it: ``folder:photos,size=96,limit=1000``.
     """
     if split not in SPLITS:
         raise UnknownName("split", split, SPLITS)
-    name, argument, written = parsed(source)
-    settings = {"limit": limit, "validation": validation, "memory": memory} | written | options
+    given = {"limit": limit, "validation": validation, "memory": memory, **options}
+    name, argument, settings = settled(source, given)
     limit, validation, memory = (settings.pop(key) for key in ("limit", "validation", "memory"))
-    samples = _row(name, argument, "train" if split == "validation" else split, settings)
+    row = partial(DATASETS[name], argument) if argument else DATASETS[name]
+    samples = row("train" if split == "validation" else split, **settings)
     samples = carved(samples, split, validation=validation)
-    if limit is not None:
+    if limit:
         samples = first(samples, max(1, limit // TEST_PER_TRAIN) if split == "test" else limit)
     samples = in_memory(samples, memory=memory)
     return require_pairs(samples) if split in ("train", "all") else samples
 
 
-def parsed(source: str) -> tuple[str, str, dict[str, Any]]:
-    """A source in its parts: ``array:x.npy,labels=y.npy`` is ``("array", "x.npy", {"labels": "y.npy"})``."""
+def settled(source: str, given: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
+    """A source in its parts, with all options: ``folder:photos,size=96`` is ``("folder", "photos", {"size": 96})``."""
     plain, *written = re.split(r",(?=[a-z_]+=)", source)
     name, _, argument = plain.partition(":")
-    pairs = (option.split("=", 1) for option in written)
-    return name, argument, {key: yaml.safe_load(value) for key, value in pairs}
+    parameters = inspect.signature(DATASETS[name]).parameters
+    if bool(argument) != (next(iter(parameters)) != "split"):
+        wrong = f"takes nothing after a colon, but got {argument!r}" if argument else f"needs a place: {name}:PATH"
+        raise ValueError(f"{name} {wrong}.")
+    defaults = {key: each.default for key, each in parameters.items() if each.default is not each.empty}
+    defaults |= {"limit": 0, "validation": 0.0, "memory": 4.0}
+    texts = dict(option.split("=", 1) for option in written)
+    for key in (*texts, *given):
+        if key not in defaults:
+            raise UnknownName(f"option of {name}", key, defaults)
+    return name, argument, {**given, **{key: _value(key, text, defaults[key]) for key, text in texts.items()}}
 
 
-def _row(name: str, argument: str, split: str, options: dict[str, Any]) -> Samples:
-    row = DATASETS[name]
-    parameters = inspect.signature(row).parameters
-    known = [key for key, parameter in parameters.items() if parameter.kind is parameter.KEYWORD_ONLY]
-    for key in options:
-        if key not in known:
-            raise UnknownName(f"option of {name}", key, [*known, "limit", "validation", "memory"])
-    takes_argument = next(iter(parameters)) != "split"
-    if takes_argument and not argument:
-        raise ValueError(f"{name} needs a place, as in {name}:PATH.")
-    if argument and not takes_argument:
-        raise ValueError(
-            f"{name} takes nothing after a colon, but got {argument!r}. For fewer samples write {name},limit=1000."
-        )
-    return row(argument, split, **options) if takes_argument else row(split, **options)
+def _value(key: str, text: str, like: Any) -> Any:
+    """An option read from text, as the type of its default."""
+    try:
+        return {"true": True, "false": False}[text.lower()] if isinstance(like, bool) else type(like)(text)
+    except (ValueError, KeyError):
+        raise ValueError(f"The option {key} is of type {type(like).__name__}, so {text!r} makes no sense.") from None

@@ -107,8 +107,8 @@ class StoredArray:
     def take(self, indices: Tensor) -> "StoredArray":
         return replace(self, indices=self.indices[indices])
 
-    def first_pass(self, *, keep: bool) -> tuple["Tensor | StoredArray", dict[int, str]]:
-        return (self[torch.arange(len(self))] if keep else self), {}
+    def first_pass(self, *, keep: bool) -> tuple[Tensor | None, dict[int, str]]:
+        return (self[torch.arange(len(self))] if keep else None), {}
 
 
 def _kind(array: NDArray[Any], kind: str, source: str) -> Kind:

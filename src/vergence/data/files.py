@@ -18,11 +18,17 @@ def existing_file(path: str) -> Path:
     file = Path(path).expanduser()
     if file.is_file():
         return file
-    if not file.parent.is_dir():
-        raise FileNotFoundError(f"There is no file {path}: the folder {file.parent} does not exist.")
-    near = difflib.get_close_matches(file.name, [child.name for child in file.parent.iterdir()], n=1)
-    hint = f" Did you mean {file.parent / near[0]}?" if near else ""
-    raise FileNotFoundError(f"There is no file {path}.{hint}")
+    what = f"{path} is a folder, not a file." if file.is_dir() else f"There is no file {path}."
+    raise FileNotFoundError(what + _nearest(file))
+
+
+def existing_folder(path: str) -> Path:
+    """The folder at ``path``; if there is none, an error that names the nearest one."""
+    folder = Path(path).expanduser()
+    if folder.is_dir():
+        return folder
+    what = f"{path} is a file, not a folder." if folder.exists() else f"There is no folder {path}."
+    raise FileNotFoundError(what + _nearest(folder))
 
 
 def tables(path: str) -> dict[str, NDArray[Any]]:
@@ -59,8 +65,15 @@ def label_file(path: str) -> NDArray[Any]:
     return loaded(file) if file.suffix == ".npy" else np.array(file.read_text(encoding="utf-8").splitlines())
 
 
+def _nearest(missing: Path) -> str:
+    beside = [child.name for child in missing.parent.iterdir()] if missing.parent.is_dir() else []
+    near = [name for name in difflib.get_close_matches(missing.name, beside) if name != missing.name]
+    return f" Did you mean {missing.parent / near[0]}?" if near else ""
+
+
 def _renamed(found: dict[str, Any], path: str) -> dict[str, NDArray[Any]]:
-    spellings = SPELLINGS | {f"{old}_{split}": f"{new}_{split}" for old, new in SPELLINGS.items() for split in _SPLITS}
+    endings = ("", "_train", "_test")
+    spellings = {f"{old}{ending}": f"{new}{ending}" for old, new in SPELLINGS.items() for ending in endings}
     known = {spellings.get(key, key): value for key, value in found.items()}
     if len(known) == 1:
         return {"x": next(iter(known.values()))}
@@ -69,9 +82,6 @@ def _renamed(found: dict[str, Any], path: str) -> dict[str, NDArray[Any]]:
     raise ValueError(
         f"{path} holds {', '.join(found)}; expected x (and y), or x_train and x_test (and y_train, y_test)."
     )
-
-
-_SPLITS = ("train", "test")
 
 
 def _parquet(file: Path) -> dict[str, NDArray[Any]]:

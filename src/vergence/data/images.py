@@ -1,11 +1,12 @@
 """Images in files: any mode and size in, square 8-bit pixels out."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
+from vergence.data.files import existing_folder
 from vergence.data.progress import tracked
 from vergence.data.samples import Samples
 from vergence.data.splits import part
@@ -24,7 +26,10 @@ SUFFIXES = (
     ".heic", ".heif",
 )  # fmt: skip
 WITH_ALPHA = frozenset({"LA", "La", "PA", "RGBA", "RGBa"})
+AHEAD = 1024  # images decoded before the first is collected: a bound on memory
 DIVISIONS = {"train": ("train", "training"), "test": ("test", "testing", "val", "valid", "validation")}
+
+Outcome = TypeVar("Outcome")
 
 
 def folder(path: str, split: str, *, size: int = 64, channels: int = 3) -> Samples:
@@ -33,11 +38,7 @@ def folder(path: str, split: str, *, size: int = 64, channels: int = 3) -> Sampl
     Sub-folders called train and test (or val) are the split, if both are there. The central square of each image is
     resized to ``size``; transparency becomes white; ``channels=1`` makes grey. Unreadable files are skipped and named.
     """
-    if channels not in (1, 3):
-        raise ValueError(f"channels must be 1 (grey) or 3 (colour), not {channels}.")
-    if size < 1:
-        raise ValueError(f"size must be at least 1 pixel, not {size}.")
-    root = _existing(path)
+    root = existing_folder(path)
     divisions = _divisions(root)
     found = [(below, file) for below in divisions.values() or [root] for file in sorted(_image_files(below))]
     if not found:
@@ -60,6 +61,12 @@ class ImageFiles:
     size: int
     channels: int
 
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise ValueError(f"size must be at least 1 pixel, not {self.size}.")
+        if self.channels not in (1, 3):
+            raise ValueError(f"channels must be 1 (grey) or 3 (colour), not {self.channels}.")
+
     @property
     def shape(self) -> tuple[int, ...]:
         return (len(self), self.channels, self.size, self.size)
@@ -72,30 +79,22 @@ class ImageFiles:
         return len(self.indices)
 
     def __getitem__(self, indices: Tensor) -> UInt8[Tensor, "n c size size"]:
-        return torch.stack([self._decoded(index) for index in indices.tolist()])
+        return torch.stack(list(_in_threads(self._decoded, indices.tolist())))
 
     def take(self, indices: Tensor) -> "ImageFiles":
         return replace(self, indices=self.indices[indices])
 
-    def first_pass(self, *, keep: bool) -> tuple["Tensor | ImageFiles", dict[int, str]]:
-        """Every image decoded once, by all cores; what cannot be decoded is left out, with its reason."""
-        pixels = torch.empty(self.shape if keep else (0,), dtype=torch.uint8)
+    def first_pass(self, *, keep: bool) -> tuple[Tensor | None, dict[int, str]]:
+        """Every image decoded once; one that cannot be decoded stays black, with its reason."""
+        held = torch.zeros(self.shape, dtype=torch.uint8) if keep else None
         failures: dict[int, str] = {}
-        for index, outcome in enumerate(tracked(self._attempts(), total=len(self), what="Reading images")):
+        attempts = _in_threads(self._attempt, range(len(self)))
+        for index, outcome in enumerate(tracked(attempts, total=len(self), what="Reading images")):
             if isinstance(outcome, str):
                 failures[index] = outcome
-            elif keep:
-                pixels[index] = outcome
-        good = torch.tensor([index for index in range(len(self)) if index not in failures], dtype=torch.int64)
-        if not keep:
-            return self.take(good), failures
-        return (pixels[good] if failures else pixels), failures
-
-    def _attempts(self) -> Iterator[Tensor | str]:
-        # Pillow decodes and resizes outside Python's lock, so threads are enough.
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            for start in range(0, len(self), 1024):  # a bound on what waits to be collected
-                yield from pool.map(self._attempt, range(start, min(start + 1024, len(self))))
+            elif held is not None:
+                held[index] = outcome
+        return held, failures
 
     def _attempt(self, index: int) -> Tensor | str:
         try:
@@ -144,12 +143,14 @@ def _reason(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def _existing(path: str) -> Path:
-    root = Path(path).expanduser()
-    if not root.is_dir():
-        what = "is a file, not a folder" if root.exists() else "does not exist"
-        raise FileNotFoundError(f"The folder {path} {what}.")
-    return root
+def _in_threads(function: Callable[[int], Outcome], numbers: Sequence[int]) -> Iterator[Outcome]:
+    """The outcomes in order. Pillow decodes outside Python's lock, so threads keep every core busy.
+
+    There are as many as torch may use, which is one in a data-loader worker.
+    """
+    with ThreadPoolExecutor(torch.get_num_threads()) as pool:
+        for start in range(0, len(numbers), AHEAD):
+            yield from pool.map(function, numbers[start : start + AHEAD])
 
 
 def _divisions(root: Path) -> dict[str, Path]:

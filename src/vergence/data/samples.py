@@ -29,8 +29,8 @@ class Stored(Protocol):
     def take(self, indices: Tensor) -> "Stored":
         """The same samples restricted to ``indices``; nothing is read."""
 
-    def first_pass(self, *, keep: bool) -> tuple["Tensor | Stored", dict[int, str]]:
-        """All samples read once: the readable ones, as a tensor if ``keep``, and the reason for each of the others."""
+    def first_pass(self, *, keep: bool) -> tuple[Tensor | None, dict[int, str]]:
+        """All samples read once: the samples if they are to be kept, and for each unreadable one the reason."""
 
 
 @dataclass(frozen=True)
@@ -80,19 +80,6 @@ class Samples:
         )
 
 
-def joined(parts: Sequence[Samples]) -> Samples:
-    """Parts of one source, held in memory, one after another."""
-    first = parts[0]
-    labels = [part.labels for part in parts if part.labels is not None]
-    names = [name for part in parts for name in part.names or ()]
-    return replace(
-        first,
-        x=torch.cat([part.x[torch.arange(len(part))] for part in parts]),
-        labels=torch.cat(labels) if len(labels) == len(parts) else None,
-        names=names or None,
-    )
-
-
 def require_pairs(samples: Samples) -> Samples:
     """The samples, if there are two of them: contrast needs another to compare with."""
     if len(samples) < 2:
@@ -109,14 +96,13 @@ def in_memory(samples: Samples, *, memory: float) -> Samples:
         return samples
     gibibytes = samples.x.itemsize * torch.Size(samples.x.shape).numel() / 2**30
     x, failures = samples.x.first_pass(keep=gibibytes <= memory)
-    good = torch.tensor([index for index in range(len(samples)) if index not in failures], dtype=torch.int64)
     names = samples.names or range(len(samples))
     skipped = tuple((str(names[index]), reason) for index, reason in sorted(failures.items()))
-    if not len(good):
+    if len(failures) == len(samples):
         name, reason = skipped[0]
-        raise ValueError(
-            f"None of the {len(samples)} files in {samples.source} can be read. The first, {name}: {reason}."
-        )
+        raise ValueError(f"None of the {len(samples)} files of {samples.source} can be read. {name}: {reason}.")
+    if x is not None:
+        samples = replace(samples, x=x)
     if failures:
-        samples = samples.take(good)
-    return replace(samples, x=x, skipped=samples.skipped + skipped)
+        samples = samples.take(torch.tensor([index for index in range(len(samples)) if index not in failures]))
+    return replace(samples, skipped=skipped)

@@ -44,9 +44,9 @@ def first(samples: Samples, limit: int) -> Samples:
 
 
 def held_out(groups: NDArray[np.int64], share: float, *, salt: int) -> NDArray[np.bool_]:
-    """Which samples to hold out: a share of each group, at least one unless it is alone, by a hash of position."""
+    """Which samples to hold out: a share of each group, at least one and not all unless it is alone, by a hash."""
     counts = np.bincount(groups)
-    wanted = np.where(counts > 1, np.maximum(1, np.round(share * counts)), 0)
+    wanted = np.where(counts > 1, np.clip(np.round(share * counts), 1, counts - 1), 0)
     return _ranks(groups, _hashed(len(groups), salt)) < wanted[groups]
 
 
