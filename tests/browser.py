@@ -69,12 +69,16 @@ class Browser:
             raise RuntimeError(f"{method}: {answer['error']}")
         return answer["result"]
 
-    def open(self, path: Path, *, width: int = 1280, height: int = 900, scheme: str = "light") -> None:
-        """Open a file at a window size and colour scheme, and wait until it is drawn."""
+    def open(
+        self, path: Path, *, width: int = 1280, height: int = 900, scheme: str = "light", medium: str = "screen"
+    ) -> None:
+        """Open a file at a window size, colour scheme and medium, and wait until it is drawn."""
         self.send(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
         )
-        self.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        self.send(
+            "Emulation.setEmulatedMedia", media=medium, features=[{"name": "prefers-color-scheme", "value": scheme}]
+        )
         self.events.clear()
         self.send("Page.navigate", url=path.resolve().as_uri())
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):

@@ -377,6 +377,13 @@ def test_every_page_opens_without_complaint(browser, pages, name, width, scheme)
 
 
 @pytest.mark.browser
+def test_paper_is_white_whatever_the_screen(browser, pages):
+    browser.open(pages["run"], width=760, scheme="dark", medium="print")
+    assert browser.run("getComputedStyle(document.documentElement).backgroundColor") == "rgb(253, 253, 251)"
+    assert browser.run("document.documentElement.scrollWidth") <= 760
+
+
+@pytest.mark.browser
 @pytest.mark.parametrize("name", ["run", "circle"])
 def test_the_map_shows_the_sample_under_the_pointer(browser, pages, name):
     browser.open(pages[name])

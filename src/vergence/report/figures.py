@@ -31,7 +31,7 @@ def loss_curve(
     """The loss along training between the value at collapse and the value that nothing can be below."""
     figure, axes = _canvas("step", "loss")
     axes.plot(*_thinned(steps, loss), color=ACCENT, linewidth=1.6)
-    _level(axes, chance, "chance: all embeddings coincide", "--", CONTRAST)
+    _level(axes, chance, "chance: all embeddings coincide", "--", CONTRAST, above=True)
     _level(axes, random, "random embeddings", ":", QUIET)
     _level(axes, floor, "floor: nothing can be below", "-.", INK)
     axes.margins(y=0.12)
@@ -53,7 +53,7 @@ def alignment_uniformity_plane(
     alignment: Series, uniformity: Series, *, steps: Series | None = None, floor: float | None = None
 ) -> Figure:
     """The path of training in the plane of Wang & Isola (2020): lower left is better in both respects."""
-    figure, axes = _canvas("alignment: distance of the two views", "uniformity")
+    figure, axes = _canvas("alignment: squared distance of two views", "uniformity")
     axes.plot(alignment, uniformity, color=LINE, linewidth=1.4, zorder=1)
     axes.scatter(alignment, uniformity, s=20, color=ACCENT, alpha=0.5, linewidths=0, zorder=2)
     axes.scatter(alignment[:1], uniformity[:1], s=46, facecolor=PAPER, edgecolor=ACCENT, linewidths=1.6, zorder=3)
@@ -98,35 +98,38 @@ def spectrum(singular_values: Series, *, effective_rank: float | None = None) ->
 
 def accuracies(rows: Sequence[Mapping[str, Any]]) -> Figure:
     """Accuracies with their intervals, grouped by classifier and labels; each kind of features has its own mark."""
-    groups = list(dict.fromkeys(f"{row['classifier']}\n{row['labels']}" for row in rows))
+    groups = list(dict.fromkeys(_group(row) for row in rows))
     kinds = list(dict.fromkeys(row["features"] for row in rows))
     figure, axes = _canvas("accuracy on held-out samples", "", height=0.8 + 0.62 * len(groups))
-    for row in rows:
-        kind = kinds.index(row["features"])
-        y = groups.index(f"{row['classifier']}\n{row['labels']}") + 0.2 * (kind - (len(kinds) - 1) / 2)
-        low, high = row.get("low", row["accuracy"]), row.get("high", row["accuracy"])
-        colour = (ACCENT, QUIET, CONTRAST)[kind % 3]
-        axes.plot([low, high], [y, y], color=colour, linewidth=1.6, solid_capstyle="butt")
-        axes.plot(row["accuracy"], y, MARKERS[kind % len(MARKERS)], color=colour, markersize=6)
+    for number, kind in enumerate(kinds):
+        mine = [row for row in rows if row["features"] == kind]
+        values = [row["accuracy"] for row in mine]
+        lows, highs = (
+            [row["accuracy"] if row.get(end) is None else row[end] for row in mine] for end in ("low", "high")
+        )
+        places = [groups.index(_group(row)) + 0.2 * (number - (len(kinds) - 1) / 2) for row in mine]
+        colour, marker = (ACCENT, QUIET, CONTRAST)[number % 3], MARKERS[number % len(MARKERS)]
+        axes.hlines(places, lows, highs, color=colour, linewidth=1.6)
+        axes.plot(values, places, marker, color=colour, markersize=6, label=_plain(kind))
     axes.set_yticks(range(len(groups)), [_plain(group) for group in groups])
     axes.set_ylim(len(groups) - 0.5, -0.5)
     axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
-    marks = [(_plain(kind), MARKERS[number % len(MARKERS)], (ACCENT, QUIET, CONTRAST)[number % 3])
-             for number, kind in enumerate(kinds)]  # fmt: skip
-    for name, marker, colour in marks:
-        axes.plot([], [], marker, color=colour, markersize=6, label=name)
     _legend(axes)
     return figure
 
 
 def thermometer(positions: Mapping[str, float], *, chance: float | None = None, floor: float | None = None) -> Figure:
-    """Where losses stand between chance (0) and the floor (1); outside means worse than chance, or impossible."""
+    """Where losses stand between chance (0) and the floor (1); outside means worse than chance, or impossible.
+
+    A mark far outside is drawn at the edge; the number beside it is true.
+    """
     figure, axes = _canvas("", "", height=0.75 + 0.36 * len(positions))
     for row, position in enumerate(positions.values()):
+        place = float(np.clip(position, -0.2, 1.2))
         axes.plot([0, 1], [row, row], color=LINE, linewidth=7, solid_capstyle="round", zorder=1)
-        axes.plot([0, np.clip(position, 0, 1)], [row, row], color=ACCENT, linewidth=7, solid_capstyle="round", zorder=2)
-        axes.plot(position, row, "o", markersize=10, color=PAPER, markeredgecolor=ACCENT, markeredgewidth=2, zorder=3)
-        axes.annotate(f"{position:.2f}", (position, row), (0, 9), textcoords="offset points", ha="center", color=INK)
+        axes.plot([0, place], [row, row], color=ACCENT, linewidth=7, solid_capstyle="round", zorder=2)
+        axes.plot(place, row, "o", markersize=10, color=PAPER, markeredgecolor=ACCENT, markeredgewidth=2, zorder=3)
+        axes.annotate(f"{position:.2f}", (place, row), (0, 9), textcoords="offset points", ha="center", color=INK)
     axes.set_yticks(range(len(positions)), [_plain(name) for name in positions])
     axes.set_ylim(len(positions) - 0.5, -0.7)
     ends = [name if value is None else f"{name}\n{value:.3f}" for name, value in (("chance", chance), ("floor", floor))]
@@ -150,7 +153,7 @@ def circle_density(z: Float[np.ndarray, "n 2"], *, concentration: float = 60.0) 
     density = kernel @ counts / (len(angles) * kernel.mean(axis=1))
     axes.fill_between(np.degrees(grid), density, color=ACCENT, alpha=0.25, linewidth=0)
     axes.plot(np.degrees(grid), density, color=ACCENT, linewidth=1.6)
-    _level(axes, 1.0, "uniform", "-.", INK)
+    _level(axes, 1.0, "uniform", "-.", INK, above=True)
     axes.set_xticks([-180, -90, 0, 90, 180])
     axes.set_ylim(bottom=0)
     return figure
@@ -170,16 +173,19 @@ def _canvas(across: str, up: str, *, height: float = 3.2) -> tuple[Figure, Axes]
     return figure, axes
 
 
-def _level(axes: Axes, value: float | None, text: str, style: str, colour: str) -> None:
-    """A horizontal line with its meaning and value written on it."""
+def _level(axes: Axes, value: float | None, text: str, style: str, colour: str, *, above: bool = False) -> None:
+    """A horizontal line with its meaning and value written under it, or above."""
     if value is None or not np.isfinite(value):
         return
     axes.axhline(value, color=colour, linestyle=style, linewidth=1.2)
-    where = axes.get_yaxis_transform()
     axes.annotate(
-        f"{text}, {value:.3f}", (0.99, value), (0, 3), xycoords=where, textcoords="offset points",
-        ha="right", va="bottom", color=colour, fontsize=9,
+        f"{text}, {value:.3f}", (0.99, value), (0, 3 if above else -4), xycoords=axes.get_yaxis_transform(),
+        textcoords="offset points", ha="right", va="bottom" if above else "top", color=colour, fontsize=9,
     )  # fmt: skip
+
+
+def _group(row: Mapping[str, Any]) -> str:
+    return f"{row['classifier']}\n{row['labels']}"
 
 
 def _legend(axes: Axes) -> None:

@@ -175,8 +175,7 @@
       });
     }
     new ResizeObserver(place).observe(canvas);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-    addEventListener("beforeprint", draw);
+    for (const medium of ["(prefers-color-scheme: dark)", "print"]) matchMedia(medium).addEventListener("change", draw);
   }
 
   document.querySelectorAll("figure.scatter").forEach(scatter);
