@@ -8,9 +8,10 @@ import torch
 from torch import nn
 
 from vergence import config as configs
-from vergence import data, encoders
+from vergence import data, distributed, encoders
 from vergence.config import Config
 from vergence.data import Samples
+from vergence.encoders.norm import share_statistics
 from vergence.learner import Learner
 from vergence.methods import customised
 from vergence.views import VIEWS
@@ -42,7 +43,10 @@ def assemble(config: Config, samples: Samples | None = None) -> Assembled:
     config = settle(config, samples)
     recipe = VIEWS[config.views](**config.view)
     torch.manual_seed(config.seed)
-    return Assembled(config, samples, recipe, build_learner(config, samples, recipe).to(device(config)))
+    learner = build_learner(config, samples, recipe)
+    if distributed.world() > 1:
+        learner = share_statistics(learner)
+    return Assembled(config, samples, recipe, learner.to(device(config)))
 
 
 def load(config: Config, split: str) -> Samples:

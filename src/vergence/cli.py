@@ -21,6 +21,7 @@ EXPECTED = (ValueError, OSError, RuntimeError, ImportError)  # said to a person 
 FAILED = 1
 MISUSED = 2
 INTERRUPTED = 130
+TRY_AGAIN = 75  # EX_TEMPFAIL: saved and stopped by a signal; schedulers requeue on it
 
 # What can be listed, and the room whose table it is.
 LISTED = {"methods": "methods", "objectives": "objectives", "encoders": "encoders", "views": "views", "data": "data"}
@@ -38,12 +39,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         if verb not in tables.names("pipeline"):
             raise tables.UnknownName("verb", verb, [*tables.names("pipeline"), "list"])
         return run(verb, arguments)
-    except EXPECTED as error:
-        print(f"vergence: {error}", file=sys.stderr)
-        return MISUSED
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, *EXPECTED) as error:
+        return _explained(error)
+
+
+def _explained(error: BaseException) -> int:
+    """Say an error to a person and return the exit status for it."""
+    if isinstance(error, KeyboardInterrupt):
         print("\nInterrupted. What was saved is kept; --resume continues a training run.", file=sys.stderr)
         return INTERRUPTED
+    print(f"vergence: {error}", file=sys.stderr)
+    return TRY_AGAIN if type(error).__name__ == "Stopped" else MISUSED
 
 
 def overview() -> str:
@@ -86,7 +92,9 @@ def run(verb: str, argv: Sequence[str]) -> int:
 
     values.pop("config", None)
     answer = getattr(pipeline, tables.function("pipeline", verb))(**values)
-    print(json.dumps(answer.to_dict(), indent=1, default=float) if as_json else answer)
+    text = json.dumps(answer.to_dict(), indent=1, default=float) if as_json else str(answer)
+    if text:
+        print(text)
     return FAILED if getattr(answer, "failed", False) else 0
 
 

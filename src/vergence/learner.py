@@ -25,6 +25,7 @@ class Learner(nn.Module):
         self.method = method
         self.encoder = encoder
         widths = [encoder.width, *[width or encoder.width for width in method.projector]]
+        self.width = widths[-1]
         self.projector = mlp(widths, norm=method.projector_norm, final_norm=method.projector_final_norm)
         self.predictor = mlp([widths[-1], *method.predictor]) if method.predictor else nn.Identity()
         self.target = MovingAverage(self.branch) if method.target == "momentum" else None

@@ -5,6 +5,7 @@ The command line is made from the signatures here (see ``cli.py``); GLOSSARY hol
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from vergence import assembly, evaluation, features, optim, report, training
+from vergence import assembly, distributed, evaluation, features, launch, optim, report, training
 from vergence import data as datasets
 from vergence.assembly import Assembled
 from vergence.config import Config
 from vergence.data.files import label_file
-from vergence.diagnostics import alignment, effective_rank, examine, thermometer, uniformity
+from vergence.diagnostics import alignment, effective_rank, thermometer, uniformity
 from vergence.embeddings import read_embeddings
+from vergence.examination import examine
 from vergence.progress import Progress
 from vergence.run import Checkpoint, Run, environment, write_bytes
 from vergence.tables import Rows
@@ -32,6 +34,7 @@ GLOSSARY = {
     "runs": "run directories",
     "resume": "continue the run that is in the directory, exactly where it stopped",
     "overwrite": "replace the run that is in the directory",
+    "devices": "processes that share every batch, one on each accelerator or processor",
     "quiet": "no progress, only the result",
     "data": "other data to embed, written as for train; by default the run's own",
     "split": "which part of the data: train, validation or test",
@@ -71,19 +74,24 @@ def train(
     run: str | Path = "runs/latest",
     resume: bool = False,
     overwrite: bool = False,
+    devices: int = 1,
     quiet: bool = False,
 ) -> Answer:
     """Train an encoder on unlabelled data; leave a checkpoint, features, a diagnosis and a page in a run directory."""
+    together = launch.joined()
     parts = assembly.assemble(settings)
-    place = Run.create(run, parts.config, overwrite=overwrite, resume=resume)
-    with place.locked():
+    leads = distributed.rank() == 0
+    place = Run.create(run, parts.config, overwrite=overwrite, resume=resume) if leads else Run(run)
+    if devices > 1 and not together:
+        return _train_together(place, devices)
+    with place.locked() if leads else nullcontext():
+        _optimise(parts, place, leads=leads, quiet=quiet or not leads)
+        if not leads:
+            return Answer((), {})
         place.write_json("env.json", environment())
-        _optimise(parts, place, quiet=quiet)
         _embed_run(parts, place)
         _examine_run(place, skipped=parts.samples.skipped)
-    page = report.write(place.path)
-    lines = (*report.summary(place.path), f"Report: {page}")
-    return Answer(lines, {"run": str(run), **place.read_json("results.json")})
+    return write_report(place.path)
 
 
 def embed(run: Path, *, data: str | None = None, split: str = "test", output: Path | None = None) -> Answer:
@@ -160,37 +168,51 @@ def write_report(run: Path) -> Answer:
     return Answer((*report.summary(run), f"Report: {page}"), {"report": str(page)})
 
 
-def _optimise(parts: Assembled, run: Run, *, quiet: bool) -> None:
-    """The loop as ordinary statements: step, log, measure, save."""
+def _train_together(place: Run, devices: int) -> Answer:
+    """Hand a created run to several processes; the first of them finishes it."""
+    launch.available(devices)
+    status = launch.start(launch.resuming(place.path), devices=devices)
+    if status:
+        finished = place.load()
+        raise launch.Stopped(f"The processes ended with status {status} at step {finished.step if finished else 0}.")
+    return write_report(place.path)
+
+
+def _optimise(parts: Assembled, run: Run, *, leads: bool, quiet: bool) -> None:
+    """The loop as ordinary statements: step, log, measure, save, stop when asked."""
     config = parts.config
     optimiser = optim.optimiser(parts.learner, config.optim)
-    start = _restore(parts, run, optimiser)
-    each = training.steps_per_epoch(len(parts.samples), config.batch)
+    start = _restore(parts, run, optimiser, rewind=leads)
+    total = training.steps_per_epoch(len(parts.samples), config.batch) * config.epochs
     heat = _thermometer(parts)
     clock = time.monotonic()
-    with Progress(each * config.epochs, start=start, quiet=quiet) as progress:
-        for step in training.fit(parts.learner, optimiser, parts.samples, parts.recipe, config, start=start):
-            row = {"step": step.number, "epoch": step.epoch, "loss": step.loss, "learning_rate": step.learning_rate}
-            last = step.number == each * config.epochs
-            if step.ends_epoch and (last or _due(step.epoch, config.watching.every)):
-                row |= watch(parts)
-            run.log(row)
-            run.log({"step": step.number, "seconds": round(time.monotonic() - clock, 3)}, name="timing.jsonl")
-            if last or (step.ends_epoch and _due(step.epoch, config.saving.every)):
-                tensors = training.state(parts.learner, optimiser)
-                run.save(Checkpoint(step.number, tensors, {"method": config.method}), keep=config.saving.keep)
+    steps = training.fit(parts.learner, optimiser, parts.samples, parts.recipe, config, start=start)
+    with Progress(total, start=start, quiet=quiet) as progress, launch.Signals() as signals:
+        for step in steps:
+            stopping, last = signals.anywhere(), step.number == total
             progress.advance(step.samples, loss=step.loss, position=heat(step.loss))
+            if leads:
+                row = {"step": step.number, "epoch": step.epoch, "loss": step.loss, "learning_rate": step.learning_rate}
+                if step.ends_epoch and (last or _due(step.epoch, config.watching.every)):
+                    row |= watch(parts)
+                run.log(row)
+                run.log({"step": step.number, "seconds": round(time.monotonic() - clock, 3)}, name="timing.jsonl")
+                if last or stopping or (step.ends_epoch and _due(step.epoch, config.saving.every)):
+                    tensors = training.state(parts.learner, optimiser)
+                    run.save(Checkpoint(step.number, tensors, {"method": config.method}), keep=config.saving.keep)
+            if stopping and not last:
+                raise launch.Stopped(f"Stopped after step {step.number} of {total}; saved. --resume continues.")
 
 
-def _restore(parts: Assembled, run: Run, optimiser: torch.optim.Optimizer) -> int:
+def _restore(parts: Assembled, run: Run, optimiser: torch.optim.Optimizer, *, rewind: bool) -> int:
     """Go back to the newest good checkpoint, if there is one; return its step."""
     checkpoint = run.load()
-    if checkpoint is None:
-        run.rewind(0)
-        return 0
-    training.restore(parts.learner, optimiser, checkpoint.tensors)
-    run.rewind(checkpoint.step)
-    return checkpoint.step
+    if checkpoint is not None:
+        training.restore(parts.learner, optimiser, checkpoint.tensors)
+    step = 0 if checkpoint is None else checkpoint.step
+    if rewind:
+        run.rewind(step)
+    return step
 
 
 def _trained(run: Run) -> Assembled:
@@ -291,7 +313,7 @@ def _thermometer(parts: Assembled) -> Callable[[float], float]:
     """A loss to its place between chance (0) and floor (1), for the progress line."""
     config = parts.config
     method = assembly.customised(config.method, heads=config.heads, objective=config.objective)
-    scale = thermometer(method.objective, n=config.batch, d=parts.width, **method.hyperparameters)
+    scale = thermometer(method.objective, n=config.batch, d=parts.learner.width, **method.hyperparameters)
     span = scale.chance - scale.floor
     return lambda loss: (scale.chance - loss) / span if span else float("nan")
 

@@ -11,11 +11,14 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
 
 from vergence import distributed, optim
 from vergence.config import Config
 from vergence.data import Samples
 from vergence.views import sample_keys
+
+HANGS = 300.0  # seconds without a batch after which a loader worker is given up
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ def fit(
         keys = sample_keys(config.seed, (number - 1) // each, indices)
         views = recipe(x.to(device), keys.to(device))
         labels = None if samples.labels is None else samples.labels[indices].to(device)
-        torch.manual_seed(_mix(config.seed, number))  # dropout and the like
+        torch.manual_seed(_mix(config.seed, number * distributed.world() + distributed.rank()))  # dropout and the like
         loss = gradient(learner, views, labels, chunk=config.chunk, precision=precision(config.precision, device))
         _check_finite(loss, number, rate)
         if config.optim.clip:
@@ -81,11 +84,32 @@ def batches(samples: Samples, config: Config, *, start: int = 0) -> Iterator[tup
     rank, world = distributed.rank(), distributed.world()
     if config.batch % world:
         raise ValueError(f"The batch ({config.batch}) must be a multiple of the number of processes ({world}).")
-    for step in range(start, each * config.epochs):
-        epoch, place = divmod(step, each)
-        order = epoch_order(len(samples.x), config.seed, epoch)
-        indices = order[place * config.batch : (place + 1) * config.batch].chunk(world)[rank]
-        yield indices, samples.x[indices]
+
+    def plan() -> Iterator[Tensor]:
+        for step in range(start, each * config.epochs):
+            epoch, place = divmod(step, each)
+            order = epoch_order(len(samples.x), config.seed, epoch)
+            yield order[place * config.batch : (place + 1) * config.batch].chunk(world)[rank]
+
+    if isinstance(samples.x, Tensor) or not config.workers:
+        yield from ((indices, samples.x[indices]) for indices in plan())
+        return
+    # Batches are whole already: the loader only reads them ahead, in other processes and in this order.
+    reader = DataLoader(_Reader(samples.x), sampler=plan(), batch_size=None, num_workers=config.workers, timeout=HANGS)
+    try:
+        yield from reader
+    except (RuntimeError, OSError) as error:
+        raise RuntimeError(f"A data-loading worker died or hung: {error}. Try --workers 0 to see its error.") from error
+
+
+class _Reader(Dataset):
+    """Batches by their indices, for data-loader workers."""
+
+    def __init__(self, x: Any):
+        self.x = x
+
+    def __getitem__(self, indices: Tensor) -> tuple[Tensor, Tensor]:
+        return indices, self.x[indices]
 
 
 def epoch_order(n: int, seed: int, epoch: int) -> Tensor:
