@@ -1,6 +1,7 @@
 """The augmentation graph: identities of the spectral loss, certificates, and what is refused."""
 
 import itertools
+import json
 
 import numpy as np
 import pytest
@@ -308,6 +309,49 @@ def test_neighbours_are_the_nearest_in_order_across_tiles(monkeypatch):
     exact = torch.cdist(points.double(), points.double()).square().topk(4, largest=False)
     close(indices, exact.indices)
     close(squares, exact.values, 1e-2)
+
+
+# The survey
+
+
+def planted_survey(labels: bool = True) -> graphs.GraphSurvey:
+    """Three classes of four samples; a little of the first sample's mass lies in the second class."""
+    kernel = np.kron(np.eye(3), np.full((4, 4), 0.25)) * 0.94 + 0.02 * np.kron(np.ones((3, 3)), np.full((4, 4), 0.25))
+    kernel[0, 4:8] += 0.05
+    graph = AugmentationGraph.from_kernel(kernel / kernel.sum(axis=1, keepdims=True))
+    return graphs.survey_graph(graph, np.repeat([0, 1, 2], 4) if labels else None, classes=("a", "b", "c"), k=3)
+
+
+def test_the_survey_finds_the_gap_the_mixing_and_the_bridge():
+    found = planted_survey()
+    assert found.gap_after == 3
+    assert found.bridges(1)[0][0] == 0
+    close(found.mixing.sum(), 1.0)
+    close(found.mixing.amax(dim=1).sum(), 1 - found.alpha, 1e-9)
+    assert found.probe_curve[-1] == (3, 0.0)
+    assert all(certificate.holds for certificate in found.certificates[:2])
+
+
+def test_bridging_is_the_chance_of_meeting_another_class():
+    found = planted_survey()
+    graph, labels = found.graph, found.labels.numpy()
+    kernel, prior, degrees = graph.kernel.toarray(), graph.prior.numpy(), graph.degrees.numpy()
+    other = labels[:, None] != labels[None, :]
+    close(graph.bridging(labels), np.einsum("sx,x,tx,t,st->s", kernel, 1 / degrees, kernel, prior, other))
+
+
+def test_the_survey_is_told_drawn_and_dumped_with_and_without_labels():
+    for labels, figures in ((True, {"spectrum", "layout", "mixing", "probe"}), (False, {"spectrum", "layout"})):
+        found = planted_survey(labels)
+        assert set(found.figures()) == figures
+        assert json.loads(json.dumps(found.to_dict()))["gap_after"] == 3
+        assert "largest gap after 3 eigenvalues" in found.summary()
+        assert ("alpha" in found.summary()) is labels
+
+
+def test_a_survey_of_two_nodes_is_refused():
+    with pytest.raises(ValueError, match="three nodes or more"):
+        graphs.survey_graph(AugmentationGraph.from_kernel(np.full((2, 2), 0.5)))
 
 
 # Bad input

@@ -21,9 +21,11 @@ from vergence.theory.graph.factorisation import (
     spectral_minimum,
     spectral_population_loss,
 )
+from vergence.theory.graph.surveys import GraphSurvey, survey, survey_graph
 
 __all__ = [
     "AugmentationGraph",
+    "GraphSurvey",
     "SubspaceAlignment",
     "embedding_dimension",
     "label_residual",
@@ -37,4 +39,6 @@ __all__ = [
     "spectral_population_loss",
     "spectral_probe",
     "subspace_alignment",
+    "survey",
+    "survey_graph",
 ]

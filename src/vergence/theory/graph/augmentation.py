@@ -178,18 +178,32 @@ class AugmentationGraph:
         inside = (ends * self.times(ends.toarray())).sum(axis=1)
         return 1 - torch.from_numpy(inside) / self.degrees
 
+    def label_probabilities(self, labels: Array) -> Float[Tensor, "nodes c"]:
+        """The joint probability of an augmentation and of its sample's label, from labels of the samples."""
+        factor = self._known_factor("the error of telling a sample's label")
+        values, indices = label_indices(labels, factor.shape[0], "natural samples")
+        weighted = indicators(indices, len(values)) * np.sqrt(self.prior.numpy())[:, None]
+        return torch.from_numpy((factor.T @ weighted).toarray())
+
+    def bridging(self, labels: Array) -> Float[Tensor, " samples"]:
+        """For each sample, the chance that an augmentation of it, met again, comes from a sample of another label."""
+        posterior = self.label_probabilities(labels) / self.degrees[:, None]
+        agreement = torch.from_numpy(self.kernel @ posterior.numpy())
+        own = torch.from_numpy(label_indices(labels, self.kernel.shape[0], "natural samples")[1])
+        return 1 - agreement.gather(1, own[:, None]).squeeze(1)
+
     def label_error(self, labels: Array) -> float:
         r"""The paper's :math:`\alpha`: the least error of a function that tells a sample's label from an augmentation.
 
         References:
             HaoChen et al. (2021), Assumption 3.5.
         """
-        return 1 - float(self._label_probabilities(labels).max(axis=1).sum())
+        return 1 - self.label_probabilities(labels).amax(dim=1).sum().item()
 
     def node_labels(self, labels: Array) -> Labels:
         """The label of each augmentation under the best function of ``label_error``, from labels of the samples."""
-        values = np.unique(np.asarray(labels))
-        return torch.from_numpy(values[self._label_probabilities(labels).argmax(axis=1)])
+        values = torch.from_numpy(np.unique(np.asarray(labels)))
+        return values[self.label_probabilities(labels).argmax(dim=1)]
 
     def cluster(self, k: int, *, seed: int = 0) -> Labels:
         """Spectral clustering: k-means of the rows of the top k eigenvectors, brought to unit length.
@@ -247,12 +261,6 @@ class AugmentationGraph:
     def _indicators(self, labels: Array) -> sparse.csr_array:
         values, indices = label_indices(labels, self.nodes, "nodes")
         return indicators(indices, len(values))
-
-    def _label_probabilities(self, labels: Array) -> np.ndarray:
-        """The joint probability of an augmentation and its sample's label."""
-        factor = self._known_factor("the error of telling a sample's label")
-        values, indices = label_indices(labels, factor.shape[0], "natural samples")
-        return (factor.T @ (indicators(indices, len(values)) * np.sqrt(self.prior.numpy())[:, None])).toarray()
 
     def _eigenpairs(self, k: int) -> Eigenpairs:
         if not 1 <= k <= self.nodes:
