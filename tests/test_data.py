@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vergence.data import DATASETS, from_arrays, load
+from vergence.data import DATASETS, from_arrays, load, settled
 from vergence.data.splits import _hashed, first, held_out
 from vergence.tables import UnknownName, keywords, summary
 
@@ -288,6 +288,10 @@ def test_a_missing_file_names_the_nearest(saved):
 def test_a_source_that_makes_no_sense_is_explained(source, message):
     with pytest.raises((UnknownName, ValueError), match=message):
         load(source)
+
+
+def test_a_comma_may_be_part_of_a_path():
+    assert settled("folder:my, photos,size=96", {}) == ("folder", "my, photos", {"size": 96})
 
 
 def test_an_unknown_split_lists_the_known_ones():

@@ -141,6 +141,11 @@ def test_a_window_longer_than_every_recording_is_refused(tmp_path):
         load(recordings(tmp_path).replace("window=5", "window=13"))
 
 
+def test_labels_that_do_not_match_the_recordings_are_counted(tmp_path):
+    with pytest.raises(ValueError, match="9 values in y for 10 recordings"):
+        load(recordings(tmp_path, y=np.arange(9)))
+
+
 # Tables of other libraries
 
 

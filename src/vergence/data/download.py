@@ -7,11 +7,11 @@ import shutil
 import tarfile
 import urllib.error
 import urllib.request
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from vergence.data.progress import tracked
 
@@ -73,20 +73,24 @@ def fetched(file: Published, folder: str) -> Path:
 def unpacked(archive: Path, members: Sequence[str], target: Path) -> Path:
     """The folder ``target`` with these members of an archive, each of which gets its name only when it is whole."""
     target.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(archive) as tar:
-        for member in members:
-            unfinished = target / f"{Path(member).name}.{os.getpid()}.part"
-            with _content(tar, member) as content, unfinished.open("wb") as output:
-                shutil.copyfileobj(content, output, CHUNK)
-            os.replace(unfinished, target / Path(member).name)
+    try:
+        with tarfile.open(archive) as tar:
+            for member in members:
+                _unpack(tar, member, target / Path(member).name)
+    except (tarfile.TarError, KeyError, EOFError, zlib.error) as error:
+        raise ValueError(
+            f"{archive} is damaged or not the published archive: {error}. Remove it and try again."
+        ) from error
     return target
 
 
-def _content(tar: tarfile.TarFile, member: str) -> Any:
-    try:
-        return tar.extractfile(member)
-    except KeyError:
-        raise ValueError(f"{tar.name!s} holds no {member}: it is not the published archive.") from None
+def _unpack(tar: tarfile.TarFile, member: str, target: Path) -> None:
+    unfinished = target.with_name(f"{target.name}.{os.getpid()}.part")
+    content = tar.extractfile(member)
+    assert content is not None, f"{member} is a folder"
+    with content, unfinished.open("wb") as output:
+        shutil.copyfileobj(content, output, CHUNK)
+    os.replace(unfinished, target)
 
 
 def _download(file: Published, unfinished: Path) -> None:

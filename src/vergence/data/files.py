@@ -1,6 +1,7 @@
 """Files of arrays: .npy, .npz, .parquet, and labels; nothing in them is ever executed."""
 
 import difflib
+import gzip
 import re
 import zipfile
 import zlib
@@ -57,6 +58,14 @@ def loaded(file: Path) -> Any:
             f"{file} holds Python objects, which are not loaded because a pickle can run any code. If you trust it, "
             "convert it once: np.save('new.npy', np.stack(np.load('old.npy', allow_pickle=True)).astype(np.float32))."
         ) from None
+
+
+def uncompressed(file: Path) -> bytes:
+    """The bytes of a file, unpacked if its name ends in .gz."""
+    try:
+        return gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ValueError(f"{file} is damaged: {error}") from error
 
 
 def label_file(path: str) -> NDArray[Any]:

@@ -1,6 +1,9 @@
-"""Published image datasets, in the layouts people have them in: a local copy first, else the published address."""
+"""Published image datasets: a local copy first, else the published address.
 
-import gzip
+Where ``VERGENCE_DATA`` points, a copy may be ``NAME.npz`` (x_train, y_train, x_test, y_test), the published archive
+or its folder, the folders of torchvision (``MNIST/raw``) or Debian (``fashion-mnist``), or CIFAR-10 as WebP sheets.
+"""
+
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +19,7 @@ from PIL import Image
 
 from vergence.data.arrays import from_array
 from vergence.data.download import Published, cache, fetched, local_copies, unpacked
-from vergence.data.files import loaded
+from vergence.data.files import loaded, uncompressed
 from vergence.data.samples import Samples
 
 Pixels = NDArray[np.uint8]
@@ -26,19 +29,36 @@ DIGITS = tuple("0123456789")
 GARMENTS = ("T-shirt/top", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
 OBJECTS = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 STL_OBJECTS = ("airplane", "bird", "car", "cat", "deer", "dog", "horse", "monkey", "ship", "truck")
-
-MNIST = {
-    "train-images-idx3-ubyte.gz": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
-    "train-labels-idx1-ubyte.gz": "d53e105ee54ea40749a09fcbcd1e9432",
-    "t10k-images-idx3-ubyte.gz": "9fb629c4189551a2d022fa330f9573f3",
-    "t10k-labels-idx1-ubyte.gz": "ec29112dd5afa0611ce80d1b7f02629c",
-}
-FASHION_MNIST = {
-    "train-images-idx3-ubyte.gz": "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
-    "train-labels-idx1-ubyte.gz": "25c81989df183df01b3e8a0aad5dffbe",
-    "t10k-images-idx3-ubyte.gz": "bef4ecab320f06d8554ea6380940ec79",
-    "t10k-labels-idx1-ubyte.gz": "bb300cfdad3c16e7a12a480ee83cd310",
-}
+FINE_OBJECTS = (
+    "apple", "aquarium fish", "baby", "bear", "beaver", "bed", "bee", "beetle", "bicycle", "bottle", "bowl", "boy",
+    "bridge", "bus", "butterfly", "camel", "can", "castle", "caterpillar", "cattle", "chair", "chimpanzee", "clock",
+    "cloud", "cockroach", "couch", "crab", "crocodile", "cup", "dinosaur", "dolphin", "elephant", "flatfish", "forest",
+    "fox", "girl", "hamster", "house", "kangaroo", "keyboard", "lamp", "lawn mower", "leopard", "lion", "lizard",
+    "lobster", "man", "maple tree", "motorcycle", "mountain", "mouse", "mushroom", "oak tree", "orange", "orchid",
+    "otter", "palm tree", "pear", "pickup truck", "pine tree", "plain", "plate", "poppy", "porcupine", "possum",
+    "rabbit", "raccoon", "ray", "road", "rocket", "rose", "sea", "seal", "shark", "shrew", "skunk", "skyscraper",
+    "snail", "snake", "spider", "squirrel", "streetcar", "sunflower", "sweet pepper", "table", "tank", "telephone",
+    "television", "tiger", "tractor", "train", "trout", "tulip", "turtle", "wardrobe", "whale", "willow tree", "wolf",
+    "woman", "worm",
+)  # fmt: skip
+MNIST = tuple(
+    Published(f"https://ossci-datasets.s3.amazonaws.com/mnist/{name}-ubyte.gz", md5)
+    for name, md5 in {
+        "train-images-idx3": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+        "train-labels-idx1": "d53e105ee54ea40749a09fcbcd1e9432",
+        "t10k-images-idx3": "9fb629c4189551a2d022fa330f9573f3",
+        "t10k-labels-idx1": "ec29112dd5afa0611ce80d1b7f02629c",
+    }.items()
+)
+FASHION_MNIST = tuple(
+    Published(f"http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/{name}-ubyte.gz", md5)
+    for name, md5 in {
+        "train-images-idx3": "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
+        "train-labels-idx1": "25c81989df183df01b3e8a0aad5dffbe",
+        "t10k-images-idx3": "bef4ecab320f06d8554ea6380940ec79",
+        "t10k-labels-idx1": "bb300cfdad3c16e7a12a480ee83cd310",
+    }.items()
+)
 CIFAR = "https://www.cs.toronto.edu/~kriz"
 CIFAR10 = Published(f"{CIFAR}/cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530")
 CIFAR100 = Published(f"{CIFAR}/cifar-100-binary.tar.gz", "03b5dce01913d631647c71ecec9e9cb8")
@@ -47,26 +67,24 @@ STL10 = Published("http://ai.stanford.edu/~acoates/stl10/stl10_binary.tar.gz", "
 
 def mnist(split: str) -> Samples:
     """MNIST: 60,000 + 10,000 handwritten digits, grey, 28 x 28, 10 classes."""
-    files = [Published(f"https://ossci-datasets.s3.amazonaws.com/mnist/{name}", md5) for name, md5 in MNIST.items()]
-    return _samples("mnist", split, partial(_idx, "mnist", ("mnist", "MNIST/raw"), files), DIGITS)
+    return _samples("mnist", split, partial(_idx, MNIST, ("mnist", "MNIST/raw")), DIGITS)
 
 
 def fashion_mnist(split: str) -> Samples:
     """Fashion-MNIST: 60,000 + 10,000 pictures of clothes, grey, 28 x 28, 10 classes."""
-    place = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
-    files = [Published(f"{place}/{name}", md5) for name, md5 in FASHION_MNIST.items()]
     folders = ("fashion_mnist", "fashion-mnist", "FashionMNIST/raw")
-    return _samples("fashion_mnist", split, partial(_idx, "fashion_mnist", folders, files), GARMENTS)
+    return _samples("fashion_mnist", split, partial(_idx, FASHION_MNIST, folders), GARMENTS)
 
 
 def cifar10(split: str) -> Samples:
     """CIFAR-10: 50,000 + 10,000 photographs of objects, colour, 32 x 32, 10 classes."""
-    return _samples("cifar10", split, _cifar10_sheets if _found("cifar10/labels.npz") else _cifar10, OBJECTS)
+    labels = _found("cifar10/labels.npz")
+    return _samples("cifar10", split, partial(_sheets, labels) if labels else _cifar10, OBJECTS)
 
 
 def cifar100(split: str) -> Samples:
     """CIFAR-100: 50,000 + 10,000 photographs of objects, colour, 32 x 32, 100 classes."""
-    return _samples("cifar100", split, _cifar100, tuple(str(number) for number in range(100)))
+    return _samples("cifar100", split, _cifar100, FINE_OBJECTS)
 
 
 def stl10(split: str, *, unlabelled: bool = False) -> Samples:
@@ -92,22 +110,23 @@ def _npz(archive: Path, split: str) -> tuple[Pixels, NDArray[Any] | None]:
     return found[f"x_{split}"], found[f"y_{split}"]
 
 
-def _idx(name: str, folders: Sequence[str], files: Sequence[Published], split: str) -> tuple[Pixels, NDArray[Any]]:
-    """Images and labels in the IDX format, compressed or not."""
+def _idx(files: Sequence[Published], folders: Sequence[str], split: str) -> tuple[Pixels, NDArray[Any]]:
+    """Images and labels in the IDX format, compressed or not; a download goes to the first of the folders."""
     prefix = "train" if split == "train" else "t10k"
-    images, labels = (_idx_array(name, folders, file) for file in files if file.name.startswith(prefix))
+    images, labels = (_idx_array(file, folders) for file in files if file.name.startswith(prefix))
     return images, labels
 
 
-def _idx_array(name: str, folders: Sequence[str], file: Published) -> Pixels:
-    plain = file.name.removesuffix(".gz")
-    path = _found(*(f"{folder}/{each}" for folder in folders for each in (plain, file.name))) or fetched(file, name)
-    content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+def _idx_array(file: Published, folders: Sequence[str]) -> Pixels:
+    names = (file.name.removesuffix(".gz"), file.name)
+    path = _found(*(f"{folder}/{name}" for folder in folders for name in names)) or fetched(file, folders[0])
+    content = uncompressed(path)
     dimensions = content[3] if len(content) > 3 else 0
-    shape = np.frombuffer(content, ">i4", dimensions, offset=4) if len(content) >= 4 + 4 * dimensions else ()
-    if content[:3] != b"\0\0\x08" or len(content) != 4 + 4 * dimensions + math.prod(map(int, shape)):
-        raise ValueError(f"{path} is not a whole IDX file of bytes; remove it and run the same command again.")
-    return np.frombuffer(content, np.uint8, offset=4 + 4 * dimensions).reshape(tuple(shape))
+    start = 4 + 4 * dimensions
+    shape = [int.from_bytes(content[at : at + 4]) for at in range(4, start, 4)]
+    if content[:3] != b"\0\0\x08" or len(content) != start + math.prod(shape):  # 8: unsigned bytes
+        raise ValueError(f"{path} is not a whole IDX file of bytes. Remove it and run the same command again.")
+    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
 
 
 def _cifar10(split: str) -> tuple[Pixels, NDArray[Any]]:
@@ -123,18 +142,20 @@ def _cifar100(split: str) -> tuple[Pixels, NDArray[Any]]:
 
 def _records(paths: Sequence[Path], *, label_bytes: int) -> tuple[Pixels, NDArray[Any]]:
     """CIFAR's binary records: the labels (the last is the fine one), then 32 x 32 of red, green and blue."""
-    rows = np.concatenate([np.fromfile(path, np.uint8) for path in paths]).reshape(-1, label_bytes + 3 * 32 * 32)
+    width = label_bytes + 3 * 32 * 32
+    for path in paths:
+        if path.stat().st_size % width:
+            raise ValueError(f"{path} is not a whole number of records. Remove it and run the same command again.")
+    rows = np.concatenate([np.fromfile(path, np.uint8) for path in paths]).reshape(-1, width)
     return rows[:, label_bytes:].reshape(-1, 3, 32, 32), rows[:, label_bytes - 1]
 
 
-def _cifar10_sheets(split: str) -> tuple[Pixels, NDArray[Any]]:
-    """CIFAR-10 as lossless sheets of 100 x 100 images, ``data_batch_1.webp`` and so on, beside ``labels.npz``."""
+def _sheets(labels: Path, split: str) -> tuple[Pixels, NDArray[Any]]:
+    """CIFAR-10 as lossless sheets of 100 images a row, ``data_batch_1.webp`` and so on, beside ``labels.npz``."""
     names = [f"data_batch_{number}" for number in range(1, 6)] if split == "train" else ["test_batch"]
-    table = _found("cifar10/labels.npz")
-    assert table is not None
-    with ThreadPoolExecutor() as pool:
-        sheets = list(pool.map(_sheet, [table.with_name(f"{name}.webp") for name in names]))
-    return np.concatenate(sheets), loaded(table)[f"y_{split}"]
+    with ThreadPoolExecutor(torch.get_num_threads()) as pool:
+        sheets = list(pool.map(_sheet, [labels.with_name(f"{name}.webp") for name in names]))
+    return np.concatenate(sheets), loaded(labels)[f"y_{split}"]
 
 
 def _sheet(path: Path) -> Pixels:

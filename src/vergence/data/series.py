@@ -22,10 +22,17 @@ def series(path: str, split: str, *, name: str = "", window: int = 0, stride: in
     ``NAME_TEST.tsv``. With ``window``, recordings ``[time, c]`` laid end to end in ``x``, with their bounds ``offset``,
     labels ``y`` and ``subject`` if known: cut every ``stride`` (else ``window``) steps; whole subjects are held out.
     """
-    file = existing_file(path)
-    found = _ucr(file) if file.suffix == ".tsv" else {"x": loaded(file)} if file.suffix == ".npy" else loaded(file)
+    found = _arrays(existing_file(path))
     found = _windows(found, window, stride or window, path) if window else _chosen(found, name, path)
     return from_tables(found, split, kind="series", source=f"series:{path}")
+
+
+def _arrays(file: Path) -> dict[str, NDArray[Any]]:
+    if file.suffix == ".tsv":
+        return _ucr(file)
+    if file.suffix in (".npy", ".npz"):
+        return {"x": loaded(file)} if file.suffix == ".npy" else loaded(file)
+    raise ValueError(f"{file} ends in {file.suffix or 'nothing'}; series are read from .npy, .npz and .tsv.")
 
 
 def _ucr(file: Path) -> dict[str, NDArray[Any]]:
@@ -59,6 +66,9 @@ def _windows(found: dict[str, NDArray[Any]], window: int, stride: int, path: str
     x = found["x"].reshape(len(found["x"]), -1)
     offset = found.get("offset", np.array([0, len(x)]))
     starts = [np.arange(a, b - window + 1, stride) for a, b in itertools.pairwise(offset.tolist())]
+    for key in ("y", "subject"):
+        if key in found and len(found[key]) != len(starts):
+            raise ValueError(f"{path} has {len(found[key])} values in {key} for {len(starts)} recordings.")
     recording = np.repeat(np.arange(len(starts)), [len(each) for each in starts])
     start = np.concatenate(starts)
     if not len(start):

@@ -1,6 +1,5 @@
 """Texts as rows of tokens: no vocabulary to learn, so the same words are the same tokens in every run."""
 
-import gzip
 import re
 import zlib
 from collections.abc import Callable, Sequence
@@ -13,7 +12,7 @@ import numpy as np
 import torch
 
 from vergence.data.arrays import label_fields
-from vergence.data.files import existing_file
+from vergence.data.files import existing_file, uncompressed
 from vergence.data.samples import Samples
 from vergence.data.splits import part
 from vergence.tables import Rows
@@ -70,7 +69,7 @@ def _hashed(word: str) -> int:
 
 
 def _lines(path: Path) -> list[str]:
-    raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    raw = uncompressed(path)
     try:
         lines = raw.decode("utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
