@@ -1,0 +1,268 @@
+"""Which augmentations suit the data? Sets of them ranked before training, by how they concentrate each class."""
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from scipy.stats import t as student
+from torch import Tensor
+
+from vergence.data import Samples
+from vergence.theory import Concentration, augmented_distance, closest_views, concentration_curve
+from vergence.views import Recipe, from_letters, sample_keys
+
+LETTERS = "abcde"
+STRENGTHS = (1.0, 0.25, 0.125)  # of colour distortion beside the crop; 1/2 is the pair itself (Huang et al., Table 3)
+QUANTILES = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7)  # of the distances between plain samples of a class: where curves differ
+CONNECTING_VIEWS = 8  # views compared between classes: a full comparison would cost more than all the rest
+CONNECTIONS = 10  # pairs of different classes shown
+
+LOWER_BOUND = "Distances over sampled views are too large, never too small: 1 - sigma is an upper estimate."
+NO_LABELS = "No labels: all samples count as one class, so that overlap of different classes looks like concentration."
+
+
+@dataclass(frozen=True)
+class Connection:
+    """Two samples of different classes that come close under their views; view 0 is the sample itself."""
+
+    first: int
+    second: int
+    first_view: int
+    second_view: int
+    distance: float
+
+
+@dataclass(frozen=True)
+class RankedSet:
+    """One augmentation set. ``curve`` is 1 - sigma against delta, averaged over classes; ``worst`` that of the least
+    concentrated class; ``score`` the mean of the curve, whose interval is over resampled views."""
+
+    name: str
+    description: str
+    score: float
+    interval: tuple[float, float]
+    curve: tuple[float, ...]
+    worst: tuple[float, ...]
+    exact: bool
+    outside: Mapping[str, tuple[int, ...]]
+    mixed: float
+    connections: tuple[Connection, ...]
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Augmentation sets, best first, and how they were measured."""
+
+    sets: tuple[RankedSet, ...]
+    deltas: tuple[float, ...]
+    space: str
+    samples: int
+    views: int
+    resamples: int
+    notes: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**vars(self), "sets": [_plain(row) for row in self.sets]}
+
+    def table(self) -> str:
+        """The ranking as text: the score with its interval, then 1 - sigma at each delta."""
+        width = max(len(row.name) for row in self.sets)
+        head = f"{'':>3} {'set':<{width}}  1 - sigma  {'interval':<15}  mixed  " + " ".join(
+            f"{delta:>6.3g}" for delta in self.deltas
+        )
+        lines = [
+            f"{place:>3} {row.name:<{width}}  {row.score:9.3f}  [{row.interval[0]:.3f}, {row.interval[1]:.3f}]  "
+            f"{row.mixed:5.1%}  " + " ".join(f"{value:6.3f}" for value in row.curve)
+            for place, row in enumerate(self.sets, 1)
+        ]
+        measured = f"{self.space}, {self.samples} samples, {self.views} views each, {self.resamples} resamplings"
+        return "\n".join([head, *lines, f"Measured in {measured}.", *self.notes])
+
+    def figure(self) -> Any:
+        """The curves 1 - sigma against delta, as a matplotlib figure."""
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(7, 4.5), layout="constrained")
+        axes = figure.subplots()
+        for row in self.sets:
+            axes.plot(self.deltas, row.curve, marker="o", markersize=3, label=f"{row.name}  {row.score:.2f}")
+        axes.set(xlabel=f"delta ({self.space})", ylabel="1 - sigma, mean over classes", ylim=(0, 1))
+        axes.legend(fontsize=7, ncols=2, frameon=False)
+        return figure
+
+
+def augmentation_sets() -> dict[str, Recipe]:
+    """Every pair and the ladder of crop, blur, colour dropping, colour distortion and flip; crop with four strengths of
+    colour distortion."""
+    pairs = ["".join(pair) for pair in itertools.combinations(LETTERS, 2)]
+    ladder = [LETTERS[:length] for length in (1, 3, 4, 5)]
+    sets = {_bracketed(letters): from_letters(letters) for letters in [*pairs, *ladder]}
+    return sets | {f"(a,d) x {value:g}": from_letters("ad", strength=value) for value in STRENGTHS}
+
+
+def rank_views(
+    samples: Samples,
+    sets: Mapping[str, Recipe] | None = None,
+    *,
+    per_class: int = 50,
+    views: int = 24,
+    deltas: Sequence[float] | None = None,
+    resamples: int = 5,
+    seed: int = 0,
+    space: str = "pixels",
+    embed: Callable[[Tensor], Tensor] | None = None,
+    progress: Callable[[str], None] = lambda name: None,
+) -> Ranking:
+    """Rank augmentation sets by their concentration: the less of a class they leave outside its main part, the better.
+
+    Takes the first ``per_class`` samples of each class and ``views`` views of each, the sample itself among them.
+    Distances are between pixels, or between what ``embed`` makes of a batch of views; then name the ``space``, because
+    the ranking depends on it. Deltas default to quantiles of the distances between plain samples of a class.
+
+    References:
+        Huang et al. (2023), Sec. 5.2. https://arxiv.org/abs/2111.00743
+    """
+    sets = augmentation_sets() if sets is None else sets
+    _validate(sets, views, resamples)
+    indices, labels = _chosen(samples, per_class)
+    x, embed = samples.x[indices], embed or (lambda batch: batch)
+    deltas = tuple(deltas or _default_deltas(embed(next(iter(sets.values())).plain(x)), labels))
+    rows = []
+    for name, recipe in sets.items():
+        measured = [_measured(recipe, x, labels, views, deltas, seed + number, embed) for number in range(resamples)]
+        stacks = _stack(recipe, x, CONNECTING_VIEWS, seed, embed)
+        rows.append(_ranked(name, recipe, measured, stacks, samples, indices, labels))
+        progress(name)
+    notes = (LOWER_BOUND, *([NO_LABELS] if samples.labels is None else []))
+    ordered = tuple(sorted(rows, key=lambda row: row.score))
+    return Ranking(ordered, deltas, space, len(indices), views, resamples, notes)
+
+
+def _measured(
+    recipe: Recipe,
+    x: Tensor,
+    labels: Tensor,
+    views: int,
+    deltas: Sequence[float],
+    seed: int,
+    embed: Callable[[Tensor], Tensor],
+) -> list[Concentration]:
+    """The curve of one drawing of views; classes are compared with themselves only."""
+    distance = torch.full((len(x), len(x)), math.inf)
+    for label in labels.unique():
+        own = (labels == label).nonzero()[:, 0]
+        distance[own[:, None], own] = augmented_distance(_stack(recipe, x, views, seed, embed, own)).float().cpu()
+    return concentration_curve(distance, labels, deltas)
+
+
+def _stack(
+    recipe: Recipe,
+    x: Tensor,
+    views: int,
+    seed: int,
+    embed: Callable[[Tensor], Tensor],
+    own: Tensor | None = None,
+) -> Tensor:
+    """Views of samples, the sample itself first. A sample's views do not depend on which others are asked for."""
+    own = torch.arange(len(x)) if own is None else own
+    keys = sample_keys(seed, 0, own)
+    drawn = [recipe.view(x[own], keys, number=number) for number in range(views - 1)]
+    return torch.stack([embed(batch) for batch in [recipe.plain(x[own]), *drawn]], 1)
+
+
+def _ranked(
+    name: str,
+    recipe: Recipe,
+    measured: list[list[Concentration]],
+    stacks: Tensor,
+    samples: Samples,
+    indices: Tensor,
+    labels: Tensor,
+) -> RankedSet:
+    curves = torch.tensor([[1 - point.mean for point in curve] for curve in measured])
+    middle = measured[0][len(measured[0]) // 2]
+    mixed, connections = _connections(stacks, indices, labels, middle.delta)
+    return RankedSet(
+        name=name,
+        description=recipe.describe(),
+        score=curves.mean().item(),
+        interval=_interval(curves.mean(1)),
+        curve=tuple(curves.mean(0).tolist()),
+        worst=tuple(1 - point.sigma for point in measured[0]),
+        exact=all(point.exact for curve in measured for point in curve),
+        outside=_outside(middle, samples, indices, labels),
+        mixed=mixed,
+        connections=connections,
+    )
+
+
+def _outside(found: Concentration, samples: Samples, indices: Tensor, labels: Tensor) -> dict[str, tuple[int, ...]]:
+    """For each class the samples, by their place in the data, that are not in its main part."""
+    outside = {}
+    for part in found.parts:
+        rest = (labels == part.label).index_fill(0, part.members, False)
+        name = samples.classes[part.label] if part.label < len(samples.classes) else str(part.label)
+        outside[name] = tuple(indices[rest].tolist())
+    return outside
+
+
+def _connections(stacks: Tensor, indices: Tensor, labels: Tensor, delta: float) -> tuple[float, tuple[Connection, ...]]:
+    """The share of pairs of samples of different classes that come within delta, and the closest of them."""
+    first, second = torch.triu_indices(len(labels), len(labels), 1)
+    first, second = (side[labels[first] != labels[second]] for side in (first, second))
+    if not len(first):
+        return 0.0, ()
+    gaps = augmented_distance(stacks, limit=delta)[first, second]
+    closest = gaps.topk(min(CONNECTIONS, len(gaps)), largest=False).indices
+    found = []
+    for pair in closest[gaps[closest] <= delta].tolist():
+        i, j = int(first[pair]), int(second[pair])
+        found.append(
+            Connection(int(indices[i]), int(indices[j]), *closest_views(stacks[i], stacks[j]), float(gaps[pair]))
+        )
+    return (gaps <= delta).float().mean().item(), tuple(found)
+
+
+def _chosen(samples: Samples, per_class: int) -> tuple[Tensor, Tensor]:
+    """The first samples of each class, and their labels; without labels as many samples as ten classes would have."""
+    if per_class < 2:
+        raise ValueError(f"per_class must be at least 2, got {per_class}")
+    if samples.labels is None:
+        return torch.arange(min(len(samples), 10 * per_class)), torch.zeros(min(len(samples), 10 * per_class)).long()
+    own = [(samples.labels == label).nonzero()[:per_class, 0] for label in samples.labels.unique()]
+    indices = torch.cat(own)
+    return indices, samples.labels[indices]
+
+
+def _default_deltas(plain: Tensor, labels: Tensor) -> list[float]:
+    rows = plain.flatten(1)
+    within = [torch.nn.functional.pdist(rows[labels == label]) for label in labels.unique()]
+    levels = torch.cat(within).quantile(torch.tensor(QUANTILES))
+    return sorted({float(f"{level:.3g}") for level in levels.tolist() if level > 0})
+
+
+def _interval(scores: Tensor) -> tuple[float, float]:
+    """Student's 95 % interval of the mean; the point itself when there is one drawing only."""
+    mean, count = scores.mean().item(), len(scores)
+    half = student.ppf(0.975, count - 1) * scores.std().item() / math.sqrt(count) if count > 1 else 0.0
+    return mean - half, mean + half
+
+
+def _validate(sets: Mapping[str, Recipe], views: int, resamples: int) -> None:
+    if not sets:
+        raise ValueError("There are no augmentation sets to rank.")
+    if views < 2 or resamples < 1:
+        raise ValueError(
+            f"Expected at least 2 views (the sample itself is one) and 1 resample, got {views}, {resamples}."
+        )
+
+
+def _bracketed(letters: str) -> str:
+    return f"({','.join(letters)})"
+
+
+def _plain(row: RankedSet) -> dict[str, Any]:
+    return {**vars(row), "connections": [vars(connection) for connection in row.connections]}
