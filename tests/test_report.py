@@ -244,6 +244,14 @@ def test_the_page_is_made_without_torch():
 # Its pieces
 
 
+def test_a_page_is_composed_of_sections_and_an_empty_one_is_left_out():
+    table = report.table(["claim", "verdict"], [["1 < 2", True], ["a & b", None]])
+    html = report.document("Claims", "All hold.", [report.section("Exact", table), report.section("None", None)])
+    assert html.count("<section") == 1
+    for cell in ("1 &lt; 2", "yes", "a &amp; b", "–"):
+        assert f">{cell}</t" in html
+
+
 def test_principal_plane_keeps_everything_that_is_flat():
     random = np.random.default_rng(0)
     flat = random.normal(size=(300, 2)) @ random.normal(size=(2, 9))

@@ -113,7 +113,7 @@ def accuracies(rows: Sequence[Mapping[str, Any]]) -> Figure:
         axes.plot(values, places, marker, color=colour, markersize=6, label=_plain(kind))
     axes.set_yticks(range(len(groups)), [_plain(group) for group in groups])
     axes.set_ylim(len(groups) - 0.5, -0.5)
-    axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
+    axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
     _legend(axes)
     return figure
 

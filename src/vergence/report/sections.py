@@ -59,10 +59,12 @@ def accuracies(record: Record) -> Section | None:
 
 def geometry(record: Record) -> Section | None:
     """The spectrum of the representation, and every diagnostic with its interval and its n."""
-    entries = mapping(record.results.get("diagnostics"))
-    rows = [[name.replace("_", " "), *_diagnostic(entry)] for name, entry in entries.items()]
-    listing = table(["diagnostic", "value", "interval", "n", "beside"], rows) if rows else None
-    return section("Geometry", side_by_side(_spectrum(record), listing))
+    entries = {name.replace("_", " "): entry for name, entry in mapping(record.results.get("diagnostics")).items()}
+    groups = {name: entry for name, entry in entries.items() if isinstance(entry, Mapping) and "value" not in entry}
+    rows = [[name, *_diagnostic(entry)] for name, entry in entries.items() if name not in groups]
+    folded = [details(name.capitalize(), table(["", "value"], entry.items())) for name, entry in groups.items()]
+    listing = table(["diagnostic", "value", "interval", "n", "remarks"], rows) if rows else None
+    return section("Geometry", side_by_side(_spectrum(record), Markup("").join(folded)), listing)
 
 
 def certificates(record: Record) -> Section | None:
@@ -185,5 +187,8 @@ def _interval(row: Mapping[str, Any], form: Callable[[float], str]) -> str | Non
 def _diagnostic(entry: Any) -> list[Any]:
     """Value, interval, n, and whatever else the diagnostic carries."""
     parts = entry if isinstance(entry, Mapping) else {"value": entry}
-    rest = {key: value for key, value in parts.items() if key not in ("value", "low", "high", "n")}
-    return [parts.get("value"), _interval(parts, shown), parts.get("n"), rest or None]
+    known = ("value", "low", "high", "n", "method")
+    worth = {key: mapping(value).get("value", value) for key, value in parts.items() if key not in known}
+    rest = [f"{key.replace('_', ' ')} {shown(value)}" for key, value in worth.items()]
+    remarks = "; ".join([*rest, *([f"interval by {parts['method']}"] if parts.get("method") else [])])
+    return [parts.get("value"), _interval(parts, shown), parts.get("n"), remarks or None]
