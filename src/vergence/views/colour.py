@@ -27,21 +27,18 @@ def jitter(x: FloatImages, chosen: Mask, factors: Factors, order: Orders) -> Flo
     """Brightness, contrast, saturation and hue of the chosen samples, each in its order, as ``ColorJitter`` does.
 
     Three of the four are one blend. Sorted by the place of the hue, the samples that blend before it at a place are the
-    head of the batch and those that blend after it are the tail, so all work is on slices of one copy.
+    head of the batch and those that blend after it are the tail, so all work is in place on slices of one copy.
     """
     place, sequence = (order == HUE).int().argmax(dim=1).where(chosen, -1).sort(descending=True, stable=True)
-    m = int(chosen.sum())
-    place, sequence = place[:m], sequence[:m]
-    home = sequence.to(x.device)
-    work, blends = x[home], _blends(factors[sequence], order[sequence]).to(x.device)
-    for k in range(3):
-        head = int((place > k).sum())
+    *later, m = (place[:, None] > torch.tensor([0, 1, 2, -1], device=place.device)).sum(dim=0).tolist()
+    blends = _blends(factors[sequence], order[sequence]).to(x.device)
+    work = x.index_select(0, sequence.to(x.device))
+    for k, head in enumerate(later):
         _blend_(work[:head], blends[k, :, :head])
-    work = _turn_hue(work, factors[sequence, HUE].to(x.device))
-    for k in range(1, 4):
-        tail = int((place >= k).sum())
-        _blend_(work[tail:], blends[k, :, tail:])
-    return x.index_copy(0, home, work)
+    _turn_hue_(work[:m], factors[sequence[:m], HUE].to(x.device))
+    for k, tail in enumerate(later):
+        _blend_(work[tail:m], blends[k + 1, :, tail:m])
+    return work.index_select(0, sequence.argsort().to(x.device))
 
 
 def grey(x: FloatImages) -> Float[Tensor, "n 1 height width"]:
@@ -64,31 +61,27 @@ def _blend_(x: FloatImages, blend: Float[Tensor, "3 n 1 1 1"]) -> None:
     ratio, mean_part, grey_part = blend
     shade = grey(x)
     # Two sums: threads may cut a single sum over an image differently in a small batch and a large one.
-    mean = shade.sum(dim=3, keepdim=True).sum(dim=2, keepdim=True) / (x.shape[2] * x.shape[3])
+    mean = shade.sum(dim=2, keepdim=True).sum(dim=3, keepdim=True) / (x.shape[2] * x.shape[3])
     # Before x changes: with one channel the grey is x itself.
     other = (shade * grey_part).add_(mean * mean_part)
     x.mul_(ratio).add_(other).clamp_(0.0, 1.0)
 
 
-def _turn_hue(x: FloatImages, turn: Float[Tensor, " n"]) -> FloatImages:
-    """Add a share of a whole turn to the hue, keeping HSV's value and saturation.
+def _turn_hue_(x: FloatImages, turn: Float[Tensor, " n"]) -> None:
+    """In place, add a share of a whole turn to the hue, keeping HSV's value and saturation.
 
     With every channel relative to the smallest and in units of the largest difference, the hue in sixths of a turn is
     1 - red + green + blue on the green side of red and its negative on the blue side; no branches are needed.
     """
     if x.shape[1] == 1:
-        return x
+        return
     red, green, blue = x.unbind(dim=1)
-    largest = torch.maximum(torch.maximum(red, green), blue)
-    smallest = torch.minimum(torch.minimum(red, green), blue)
-    chroma = largest - smallest
-    distance = (largest - red).add_(green - smallest).add_(blue - smallest)
+    smallest = x.amin(dim=1)
+    chroma = x.amax(dim=1).sub_(smallest)
     # A grey pixel has distance 0, and any hue will do.
-    distance.div_(chroma.clamp(min=torch.finfo(x.dtype).tiny))
+    distance = (green + blue).sub_(red).sub_(smallest).add_(chroma).div_(chroma.clamp(min=torch.finfo(x.dtype).tiny))
     hue = distance.copysign_(green - blue).add_(6 * turn[:, None, None])
     hue.sub_((hue / 6).round_().mul_(6))
-    channels = (2 - hue.abs(), (hue + 1).abs_().sub_(1), (hue - 1).abs_().sub_(1))
-    turned = torch.empty_like(x)
-    for number, part in enumerate(channels):
-        torch.add(part.clamp_(0.0, 1.0).mul_(chroma), smallest, out=turned[:, number])
-    return turned
+    parts = (2 - hue.abs(), (hue + 1).abs_().sub_(1), (hue - 1).abs_().sub_(1))
+    for channel, part in zip((red, green, blue), parts, strict=True):
+        torch.add(part.clamp_(0.0, 1.0).mul_(chroma), smallest, out=channel)

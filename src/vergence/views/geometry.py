@@ -12,6 +12,9 @@ from vergence.types import FloatImages, Images, Keys
 
 Windows = Int[Tensor, "n 4"]
 Resized = Float[Tensor, "n c rows columns"]
+Lines = Int[Tensor, "n _ _"]
+Weights = Float[Tensor, "n _ _"]
+Lattice = tuple[Lines, Weights, Lines, Weights]
 Flips = Bool[Tensor, " n"]
 
 TRIES = 10  # as torchvision's RandomResizedCrop, before it falls back on the central crop
@@ -47,19 +50,25 @@ def plain_windows(n: int, height: int, width: int, *, square: bool) -> Windows:
     return torch.tensor([window]).expand(n, 4)
 
 
-def resample(x: Images, windows: Windows, flips: Flips, size: tuple[int, int]) -> Resized:
-    """The window of each image, resized to ``size`` by antialiased bilinear interpolation, mirrored where ``flips``.
+def lattice(windows: Windows, flips: Flips, shape: tuple[int, int], size: tuple[int, int]) -> Lattice:
+    """Which rows and columns of an image of this shape make those of its window resized to ``size``, and their weights.
 
-    Both axes are sums of a few weighted rows or columns, so a sample's result never depends on the rest of the batch.
-    Bytes become [0, 1] on the way.
+    Bilinear interpolation, antialiased when reducing; columns are in mirrored order where ``flips``.
     """
-    rows, row_weights = _taps(windows[:, 0], windows[:, 2], torch.zeros_like(flips), x.shape[2], size[0])
-    columns, column_weights = _taps(windows[:, 1], windows[:, 3], flips, x.shape[3], size[1])
+    rows = _taps(windows[:, 0], windows[:, 2], torch.zeros_like(flips), shape[0], size[0])
+    return *rows, *_taps(windows[:, 1], windows[:, 3], flips, shape[1], size[1])
+
+
+def resample(x: Images, rows: Lines, row_weights: Weights, columns: Lines, column_weights: Weights) -> Resized:
+    """The images seen through their lattices; bytes become [0, 1].
+
+    Each axis is a sum of a few weighted lines, so a sample's result never depends on the rest of the batch.
+    """
     unit = 255.0 if x.dtype == torch.uint8 else 1.0
-    row_weights = (row_weights / unit).float().to(x.device)[:, :, None, :, None]
-    column_weights = column_weights.float().to(x.device)[:, :, None, None, :]
-    tall = _total(_rows(x, index) * weight for index, weight in zip(rows, row_weights, strict=True))
-    return _total(_columns(tall, index) * weight for index, weight in zip(columns, column_weights, strict=True))
+    weights = zip(rows.unbind(1), (row_weights / unit).to(x.device).unbind(1), strict=True)
+    tall = _total(_rows(x, index) * weight[:, None, :, None] for index, weight in weights)
+    weights = zip(columns.unbind(1), column_weights.to(x.device).unbind(1), strict=True)
+    return _total(_columns(tall, index) * weight[:, None, None, :] for index, weight in weights)
 
 
 def _central_window(height: int, width: int, ratio: tuple[float, float]) -> tuple[int, int, int, int]:
@@ -68,23 +77,27 @@ def _central_window(height: int, width: int, ratio: tuple[float, float]) -> tupl
     return (height - rows) // 2, (width - columns) // 2, rows, columns
 
 
-def _taps(start: Keys, length: Keys, flips: Flips, side: int, size: int) -> tuple[Tensor, Tensor]:
-    """Which input lines make each output line, and their weights, both [taps, n, size]: a triangle around the centre.
+def _taps(start: Keys, length: Keys, flips: Flips, side: int, size: int) -> tuple[Lines, Weights]:
+    """The input lines of each output line: a triangle around its centre, cut at the window's edge and normalised.
 
-    The triangle is one input pixel wide when enlarging and one output pixel wide when reducing (antialiasing), cut at
-    the window's edge and normalised.
+    It is one input pixel wide either way when enlarging, one output pixel when reducing.
     """
-    scale = (length / size)[:, None].double()
+    start, length, flips = start[:, None], length[:, None].double(), flips[:, None]
+    scale = length / size
     support = scale.clamp(min=1.0)
     centre = scale * (torch.arange(size, device=start.device) + 0.5)
-    centre = torch.where(flips[:, None], length[:, None] - centre, centre)
+    centre = torch.where(flips, length - centre, centre)
+    first = (centre - support + 0.5).floor()
+    # What follows is exact or relative to ``first``, so float32 will do, and is much faster.
+    offset, first, support, last = (part.float()[:, None] for part in (centre - first, first, support, length - 1))
     # As many as the whole side would need, so that the count does not depend on the windows of the batch.
-    taps = math.ceil(2 * max(side / size, 1.0))
-    index = (centre - support + 0.5).floor().long() + torch.arange(taps, device=start.device)[:, None, None]
-    weights = (1 - (index + 0.5 - centre).abs() / support).clamp(min=0.0)
-    weights = weights * ((index >= 0) & (index < length[:, None]))
-    last = (length - 1)[:, None]
-    return start[:, None] + index.clamp(min=0).minimum(last), weights / weights.sum(dim=0)
+    tap = torch.arange(math.ceil(2 * max(side / size, 1.0)), device=start.device)[:, None]
+    weights = 1 - (tap + 0.5 - offset).abs_().div_(support)
+    index = first + tap
+    inside = index.clamp(min=0.0).minimum(last)
+    weights = weights.clamp_(min=0.0).mul_((index == inside).float())
+    total = functools.reduce(torch.add, weights.unbind(dim=1))
+    return start[:, None] + inside.long(), weights / total[:, None]
 
 
 def _rows(x: Images, index: Tensor) -> Tensor:

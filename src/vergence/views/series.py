@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from vergence.types import Keys
-from vergence.views.geometry import resample
+from vergence.views.geometry import lattice, resample
 from vergence.views.random import normal, split, uniform
 from vergence.views.recipe import Recipe, plain, require
 
@@ -25,7 +25,7 @@ def series(
     dropout: float = 0.1,
     mask: float = 0.2,
 ) -> Recipe:
-    """Views of time series: a stretch of time resized to the whole, rescaled, shaken, without some channels and moments.
+    """Views of time series: a stretch of time resized to the whole, rescaled, shaken, with channels and moments lost.
 
     ``crop`` is the smallest share of the time that is kept, ``mask`` the largest share set to 0; ``scaling`` is the
     largest relative change of a channel, ``jitter`` the noise as a share of a channel's own deviation, ``dropout`` the
@@ -60,7 +60,8 @@ def _stretched(x: Series, draws: Tensor, crop: float) -> Series:
     start = (draws[:, 1] * (t - length + 1)).long()
     row = torch.ones_like(start)
     windows = torch.stack([row - 1, start, row, length], dim=1)
-    return resample(x[:, :, None], windows, torch.zeros(n, dtype=torch.bool, device=row.device), (1, t))[:, :, 0]
+    still = torch.zeros(n, dtype=torch.bool, device=row.device)
+    return resample(x[:, :, None], *lattice(windows, still, (1, t), (1, t)))[:, :, 0]
 
 
 def _reordered(x: Series, draws: Tensor) -> Series:

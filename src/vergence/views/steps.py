@@ -11,7 +11,7 @@ from torch import Tensor
 from vergence.types import FloatImages, Images, Keys, Mask, Vector
 from vergence.views.blur import blur, kernel_side
 from vergence.views.colour import Factors, Orders, grey, jitter, jitter_parameters
-from vergence.views.geometry import Flips, Resized, Windows, crop_windows, plain_windows, resample
+from vergence.views.geometry import Lattice, Resized, crop_windows, lattice, plain_windows, resample
 from vergence.views.random import uniform
 from vergence.views.recipe import Recipe, plain
 
@@ -52,12 +52,13 @@ def plain_image(x: Images, *, size: int | None = None) -> Resized:
     n, _, height, width = x.shape
     if size is None or (height, width) == (size, size):
         return plain(x)
-    return resample(x, plain_windows(n, height, width, square=True), torch.zeros(n, dtype=torch.bool), (size, size))
+    windows = plain_windows(n, height, width, square=True)
+    return resample(x, *lattice(windows, torch.zeros(n, dtype=torch.bool), (height, width), (size, size)))
 
 
 def look(*, size: int | None, scale: Scale | None, flip: bool) -> Step:
     """Crop (unless ``scale`` is None), resize and flip, in one resampling."""
-    return Step(partial(_where, size=size, scale=scale, flip=flip), partial(_look, size=size))
+    return Step(partial(_lattice, size=size, scale=scale, flip=flip), resample)
 
 
 def distort(*, strength: float) -> Step:
@@ -79,14 +80,15 @@ def _through(x: Images, keys: Keys, *, steps: Sequence[Step], draws: int) -> Res
     _keep_freed_memory()
     n, _, height, width = x.shape
     numbers = uniform(keys, draws)
-    count = max(1, CACHED // x[0].numel() if n and x.device.type == "cpu" else n)
+    chunks = -(-x.numel() // CACHED) if x.device.type == "cpu" else 1
+    count = max(1, -(-n // max(1, chunks)))
     parameters = [[part.split(count) for part in step.choose(numbers, height, width)] for step in steps]
     views = []
     for chunk, view in enumerate(x.split(count)):
         for step, parts in zip(steps, parameters, strict=True):
             view = step.apply(view, *(part[chunk] for part in parts))
         views.append(view)
-    whole = torch.cat(views)
+    whole = torch.cat(views) if len(views) > 1 else views[0]
     last = x.is_contiguous(memory_format=torch.channels_last) and not x.is_contiguous()
     return whole.contiguous(memory_format=torch.channels_last) if last else whole
 
@@ -100,18 +102,13 @@ def _keep_freed_memory() -> None:
     torch.empty(2**23 - 2**12)  # just under 32 MiB, the largest buffer that moves glibc's threshold
 
 
-def _where(
-    draws: Draws, height: int, width: int, *, size: int | None, scale: Scale | None, flip: bool
-) -> tuple[Windows, Flips]:
+def _lattice(draws: Draws, height: int, width: int, *, size: int | None, scale: Scale | None, flip: bool) -> Lattice:
     if scale is None:
         windows = plain_windows(len(draws), height, width, square=size is not None)
     else:
         windows = crop_windows(draws[:, CROP], height, width, scale=scale, ratio=RATIO)
-    return windows, draws[:, FLIP] < (FLIP_PROBABILITY if flip else 0.0)
-
-
-def _look(x: Images, windows: Windows, flips: Flips, *, size: int | None) -> Resized:
-    return resample(x, windows, flips, (size or x.shape[2], size or x.shape[3]))
+    flips = draws[:, FLIP] < (FLIP_PROBABILITY if flip else 0.0)
+    return lattice(windows.to(flips.device), flips, (height, width), (size or height, size or width))
 
 
 def _distortion(draws: Draws, height: int, width: int, *, strength: float) -> tuple[Mask, Factors, Orders]:
@@ -124,7 +121,7 @@ def _greyed(draws: Draws, height: int, width: int) -> tuple[Mask]:
 
 def _drop_colour(x: FloatImages, chosen: Mask) -> FloatImages:
     places = chosen.nonzero()[:, 0].to(x.device)
-    some = x[places]
+    some = x.index_select(0, places)
     return x.index_copy(0, places, grey(some).expand_as(some))
 
 
@@ -137,4 +134,4 @@ def _soften(x: FloatImages, chosen: Mask, sigma: Vector, *, above: int) -> Float
     if side <= above:
         return x
     places = chosen.nonzero()[:, 0].to(x.device)
-    return x.index_copy(0, places, blur(x[places], sigma[chosen], side=kernel_side(side)))
+    return x.index_copy(0, places, blur(x.index_select(0, places), sigma[chosen], side=kernel_side(side)))
