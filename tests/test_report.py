@@ -147,11 +147,12 @@ def test_a_run_has_five_lines_of_summary(run):
 
 
 def test_names_never_become_markup(hostile):
-    for html in (report.page(hostile), report.compare([hostile, hostile])):
+    page, comparison = report.page(hostile), report.compare([hostile])
+    for html in (page, comparison):
         assert "<script>alert" not in html
         assert "<b onclick" not in html
         assert len(re.findall(r"<script", html)) == len(re.findall(r"<script(?: type=\"application/json\")?>", html))
-    assert "&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;" in report.page(hostile)
+    assert "&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;" in page
 
 
 def test_a_config_and_a_torn_log_are_a_page(tmp_path):
@@ -202,6 +203,19 @@ def test_a_failed_write_keeps_the_old_page(tmp_path, monkeypatch):
         report.write(tmp_path)
     assert (tmp_path / "report.html").read_text() == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["config.yaml", "report.html"]
+
+
+@pytest.mark.parametrize(
+    ("gain", "sentence"), [(0.1, "better is the most accurate"), (0.001, "No run is clearly ahead")]
+)
+def test_a_run_is_called_better_only_when_the_intervals_are_apart(gain, sentence, tmp_path):
+    for name, accuracy in (("worse", 0.8), ("better", 0.8 + gain)):
+        row = {"features": "trained encoder", "labels": "all", "classifier": "kNN", "accuracy": accuracy}
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "results.json").write_text(
+            json.dumps({"accuracy": [row | {"low": accuracy - 0.01, "high": accuracy + 0.01}]})
+        )
+    assert sentence in report.compare([tmp_path / "worse", tmp_path / "better"])
 
 
 def test_neighbours_without_pictures_are_given_by_name(tmp_path):
@@ -372,8 +386,7 @@ def assert_the_tip_shows_a_true_sample(tip: dict) -> None:
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [375, 1280])
+@pytest.mark.parametrize(("width", "scheme"), [(375, "dark"), (375, "light"), (1280, "light")])
 @pytest.mark.parametrize("name", ["run", "circle", "hostile", "bare", "compared"])
 def test_every_page_opens_without_complaint(browser, pages, name, width, scheme):
     browser.open(pages[name], width=width, scheme=scheme)

@@ -9,9 +9,12 @@ from markupsafe import Markup
 
 from vergence.report import figures
 from vergence.report.document import Section, document, section
-from vergence.report.pieces import details, paragraph, percent, picture, side_by_side, table
+from vergence.report.pieces import details, paragraph, percent, picture, side_by_side, stacked, table
 from vergence.report.record import Record, finite, flat, mapping, read
 from vergence.report.summary import accuracy_rows
+
+TRAINED = "trained encoder"
+Key = tuple[str, str, str]  # features, classifier, labels
 
 
 def compare(run_directories: Sequence[str | Path]) -> str:
@@ -36,42 +39,53 @@ def _named(records: Sequence[Record]) -> dict[str, Record]:
 
 
 def _verdict(records: dict[str, Record]) -> str:
-    """The best accuracy of a trained encoder, and which run it belongs to."""
-    best = [
-        (row["accuracy"], name, row)
-        for name, record in records.items()
-        for row in accuracy_rows(record)
-        if row["features"] == "trained encoder"
-    ]
-    if not best:
+    """Which run is the most accurate, when the intervals can tell."""
+    rows = [row for record in records.values() for row in accuracy_rows(record) if row["features"] == TRAINED]
+    if not rows:
         return f"{len(records)} runs, none with an accuracy yet."
-    accuracy, name, row = max(best, key=lambda entry: entry[0])
-    return f"{name} is most accurate: {percent(accuracy)} by {row['classifier']} with {row['labels']}."
+    key = _key(max(rows, key=lambda row: row["accuracy"]))
+    scores = {name: row for name, record in records.items() for row in accuracy_rows(record) if _key(row) == key}
+    first, *others = sorted(scores, key=lambda name: -scores[name]["accuracy"])
+    low, _ = _ends(scores[first])
+    close = [name for name in others if _ends(scores[name])[1] >= low]
+    told = ", ".join(f"{name} {percent(scores[name]['accuracy'])}" for name in (first, *close))
+    how = f"by {key[1]} with {key[2]}"
+    return f"No run is clearly ahead {how}: {told}." if close else f"{first} is the most accurate {how}: {told}."
 
 
 def _accuracies(records: dict[str, Record]) -> Section | None:
     keys = dict.fromkeys(_key(row) for record in records.values() for row in accuracy_rows(record))
-    if not keys:
-        return None
-    cells = [[*key[1:], *(_accuracy(record, key) for record in records.values()), key[0]] for key in keys]
-    trained = [row for row in cells if row[-1] == "trained encoder"]
-    others = [row for row in cells if row[-1] != "trained encoder"]
-    headings = ["classifier", "labels", *records, "features"]
-    baselines = details("The baselines", table(headings, others)) if others else None
-    return section("Accuracies", table(headings, trained) if trained else None, baselines)
+    trained = [_line(records, key, key[2]) for key in keys if key[0] == TRAINED]
+    others = [_line(records, key, f"{key[0]}, {key[2]}") for key in keys if key[0] != TRAINED]
+    headings = ["classifier", *records]
+    return section(
+        "Accuracies",
+        table(headings, trained, caption="Frozen features of the trained encoders") if trained else None,
+        details("The baselines", table(headings, others)) if others else None,
+    )
 
 
-def _key(row: Mapping[str, Any]) -> tuple[str, str, str]:
+def _line(records: dict[str, Record], key: Key, below: str) -> list[Any]:
+    """One classifier over all runs; a run without it has a dash."""
+    cells = [
+        next((_accuracy(row) for row in accuracy_rows(record) if _key(row) == key), None) for record in records.values()
+    ]
+    return [stacked(key[1], below), *cells]
+
+
+def _accuracy(row: Mapping[str, Any]) -> Markup:
+    low, high = _ends(row)
+    return stacked(percent(row["accuracy"]), f"{100 * low:.1f} to {100 * high:.1f}" if low < high else None)
+
+
+def _ends(row: Mapping[str, Any]) -> tuple[float, float]:
+    """The interval of an accuracy, or the accuracy itself twice."""
+    known = finite(row.get("low")) and finite(row.get("high"))
+    return (row["low"], row["high"]) if known else (row["accuracy"], row["accuracy"])
+
+
+def _key(row: Mapping[str, Any]) -> Key:
     return row["features"], row["classifier"], row["labels"]
-
-
-def _accuracy(record: Record, key: tuple[str, str, str]) -> str | None:
-    for row in accuracy_rows(record):
-        if _key(row) == key:
-            known = finite(row.get("low")) and finite(row.get("high"))
-            spread = f" ± {50 * (row['high'] - row['low']):.1f}" if known else ""
-            return percent(row["accuracy"]).replace(" %", f"{spread} %")
-    return None
 
 
 def _learning(records: dict[str, Record]) -> Section | None:
