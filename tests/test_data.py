@@ -278,7 +278,7 @@ def test_a_missing_file_names_the_nearest(saved):
     [
         ("cifar11", "Unknown dataset 'cifar11'.*Did you mean 'cifar10'"),
         ("digits,siz=3", "Unknown option of digits 'siz'"),
-        ("digits:100", "nothing after a colon, but got '100'"),
+        ("digits:100", "nothing after a colon.*digits,limit="),
         ("array", "array needs a place"),
         ("digits,limit=-1", "limit must be at least 1"),
         ("digits,limit=many", "limit is of type int"),

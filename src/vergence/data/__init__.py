@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -70,17 +70,21 @@ def settled(source: str, given: Mapping[str, Any]) -> tuple[str, str, dict[str, 
     """A source in its parts, with all options: ``folder:photos,size=96`` is ``("folder", "photos", {"size": 96})``."""
     plain, *written = re.split(r",(?=[a-z_]+=)", source)
     name, _, argument = plain.partition(":")
-    parameters = inspect.signature(DATASETS[name]).parameters
-    if bool(argument) != (next(iter(parameters)) != "split"):
-        wrong = f"takes nothing after a colon, but got {argument!r}" if argument else f"needs a place: {name}:PATH"
-        raise ValueError(f"{name} {wrong}.")
-    defaults = {key: each.default for key, each in parameters.items() if each.default is not each.empty}
-    defaults |= {"limit": 0, "validation": 0.0, "memory": 4.0}
+    row = DATASETS[name]
+    if bool(argument) != (next(iter(inspect.signature(row).parameters)) != "split"):
+        surplus = f"takes nothing after a colon. For fewer samples write {name},limit=10000"
+        raise ValueError(f"{source!r}: {name} {surplus if argument else f'needs a place, as in {name}:PATH'}.")
+    defaults = {key: value for key, value in (_defaults(load) | _defaults(row)).items() if key != "split"}
     texts = dict(option.split("=", 1) for option in written)
     for key in (*texts, *given):
         if key not in defaults:
             raise UnknownName(f"option of {name}", key, defaults)
     return name, argument, {**given, **{key: _value(key, text, defaults[key]) for key, text in texts.items()}}
+
+
+def _defaults(function: Callable[..., Samples]) -> dict[str, Any]:
+    parameters = inspect.signature(function).parameters.items()
+    return {key: parameter.default for key, parameter in parameters if parameter.default is not parameter.empty}
 
 
 def _value(key: str, text: str, like: Any) -> Any:
