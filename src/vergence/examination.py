@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.model_selection import train_test_split
+from torch import Tensor
 
 from vergence import evaluation
 from vergence.diagnostics import faults, parts
@@ -64,14 +65,16 @@ def examine(
     train_h: Array | None = None,
     train_labels: Array | None = None,
     batch: int | None = None,
+    projector: Mapping[str, Tensor] | None = None,
     classifiers: tuple[Callable[..., evaluation.Accuracy], ...] = CLASSIFIERS,
     seed: int = 0,
     **hyperparameters: Any,
 ) -> Examination:
     """Examine representations ``h``; embeddings ``z1, z2`` of two views, labels, an objective and its loss add to it.
 
-    Everything should be held out: of samples that the encoder was not trained on. Where there are too many rows to
-    compare all, a sample is compared; the notes say so, and the intervals hold the error.
+    ``projector`` is the state dict of the projection head. Everything should be held out: of samples that the encoder
+    was not trained on. Where there are too many rows to compare all, a sample is compared; the notes say so, and the
+    intervals hold the error.
     """
     n, _ = shape(h)
     if (z1 is None) != (z2 is None):
@@ -84,6 +87,8 @@ def examine(
         looks.append(parts.classes(h, targets, seed=seed))
     if objective is not None:
         looks.append(parts.reading(z1, z2, targets, objective, loss=loss, batch=batch, seed=seed, **hyperparameters))
+    if projector is not None:
+        looks.append(parts.Part({}, (faults.frozen_projector(projector),)))
     measured = {name: value for look in looks for name, value in look.measured.items()}
     found = [finding for look in looks for finding in look.findings if finding is not None]
     findings = tuple(sorted(found, key=lambda finding: faults.GRAVITY.index(finding.fault)))

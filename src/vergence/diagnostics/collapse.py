@@ -15,8 +15,8 @@ Kind = Literal["complete", "dimensional", "cluster", "none"]
 # Thresholds were set between the healthy and the injected cases of benchmarks/faults_of_learning.py.
 COMPLETE = 1e-3  # variance of unit rows, of at most 1
 DEAD_SHARE = 0.5  # of the directions there is room for
-FEW_DIRECTIONS = 0.05  # effective directions over the room there is
-TIGHT = 1e-3  # distance to the nearest row over the mean distance
+FEW_DIRECTIONS = 0.02  # effective directions over the room there is
+TIGHT = 1e-3  # distance to the nearest row over what n points in so many directions have
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,17 +58,21 @@ def collapse(h: Array, *, seed: int = 0) -> Collapse:
     dead = dead_directions(values[:room])
     rank = entropy_rank(values.square())
     tightness = _tightness(rows, seed=seed)
-    kind, evidence = _judged(variance, rank, dead, room, tightness)
+    # n points in r directions are n^(-1/r) apart, and distances here are squared.
+    crowding = n ** (-2 / max(1.0, rank - 1))
+    kind, evidence = _judged(variance, rank, dead, room, tightness, crowding)
     return Collapse(kind, evidence, variance, rank, dead, room, tightness, n, directions[:, room - dead :])
 
 
-def _judged(variance: float, rank: float, dead: int, room: int, tightness: float) -> tuple[Kind, tuple[str, ...]]:
+def _judged(
+    variance: float, rank: float, dead: int, room: int, tightness: float, crowding: float
+) -> tuple[Kind, tuple[str, ...]]:
     if variance < COMPLETE:
         return "complete", (f"The unit rows have a variance of {variance:.2g} of at most 1: they are one point.",)
     spent = f"{dead} of {room} directions carry nothing; the others amount to {rank:.1f}."
     if room > 2 and (dead >= DEAD_SHARE * room or rank < max(1.5, FEW_DIRECTIONS * room)):
         return "dimensional", (spent,)
-    if tightness < TIGHT:
+    if tightness < TIGHT * crowding:
         return "cluster", (
             f"Rows sit on a few points: the nearest row is {tightness:.2g} of the mean distance away, in the median.",
         )

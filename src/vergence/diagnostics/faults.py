@@ -4,7 +4,7 @@ A test returns a :class:`Finding` or None. Thresholds lie between the healthy an
 ``benchmarks/faults_of_learning.py``, which prints the confusion table.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -163,7 +163,7 @@ def unnormalised_input(scale: Thermometer, again: float, raw: float, norm: float
 
 def temperature_too_high(scale: Thermometer) -> Finding | None:
     span = scale.chance - scale.floor
-    if span > BLUNT:
+    if not 0 < span < BLUNT:  # zero for flat_nce, whose value never moves
         return None
     temperature = scale.hyperparameters["temperature"]
     sentence = f"At temperature {temperature:g} the whole range from collapse to the floor is {span:.2g} nats."
@@ -205,6 +205,29 @@ def wrong_layer(h: Tensor, z: Tensor) -> Finding | None:
     return Finding("wrong layer", sentence, "matching", "Evaluate the encoder's output, before the projector.")
 
 
+def frozen_projector(weights: Mapping[str, Tensor]) -> Finding | None:
+    """A matrix that still follows the law it was drawn from: uniform within 1 / sqrt(inputs), torch's default.
+
+    Training carries some of its numbers past the bound within a few steps.
+    """
+    matrices = {name: weight for name, weight in weights.items() if weight.dim() == 2}
+    untouched = [name for name, weight in matrices.items() if _as_drawn(weight)]
+    if not untouched:
+        return None
+    sentence = (
+        f"{len(untouched)} of {len(matrices)} matrices of the projector are as they were drawn: {', '.join(untouched)}."
+    )
+    advice = "Hand the projector's parameters to the optimiser, and do not detach its input."
+    return Finding("frozen projector", sentence, "projector", advice)
+
+
+def _as_drawn(weight: Tensor) -> bool:
+    scaled = weight.double() * weight.shape[1] ** 0.5
+    # The variance of a uniform law on [-1, 1] is 1 / 3, its estimate has the standard error sqrt(4 / 45 / numbers).
+    variance, error = float(scaled.square().mean()), (4 / 45 / weight.numel()) ** 0.5
+    return float(scaled.abs().max()) <= 1 + 1e-5 and abs(variance - 1 / 3) < 5 * error
+
+
 def impossible_loss(scale: Thermometer) -> Finding | None:
     if scale.verdict != "impossible":
         return None
@@ -219,6 +242,7 @@ GRAVITY = (
     "wrong layer",
     "batch statistics leak",
     "unnormalised input",
+    "frozen projector",
     "impossible loss",
     "temperature too low",
     "temperature too high",

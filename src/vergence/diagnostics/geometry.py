@@ -131,7 +131,7 @@ def hubness(h: Array, *, k: int = 10, seed: int = 0) -> Estimate:
     counts = torch.bincount(nearest.reshape(-1), minlength=len(rows)).double().cpu().numpy()
     generator = np.random.default_rng(seed)
     again = counts[generator.integers(0, len(counts), (RESAMPLES, len(counts)))]
-    return estimate.bootstrap(float(_skewness(counts)), _skewness(again), n=len(rows))
+    return estimate.bootstrap(float(_skewness(counts[None])[0]), _skewness(again), n=len(rows))
 
 
 def neighbours(rows: Tensor, anchors: Tensor, *, k: int) -> tuple[Tensor, Tensor]:
