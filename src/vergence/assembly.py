@@ -90,7 +90,7 @@ def build_encoder(config: Config, samples: Samples, recipe: Any) -> nn.Module:
     """The backbone behind a layer that standardises its inputs; text has nothing to standardise."""
     plain = recipe.plain(samples.x[torch.arange(min(CALIBRATION, len(samples)))])
     shape = tuple(plain.shape[1:])
-    backbone = encoders.build(config.encoder, shape, **config.backbone)
+    backbone: Any = encoders.build(config.encoder, shape, **config.backbone)
     if not plain.is_floating_point():
         return backbone
     first = encoders.Standardise(shape).measure(plain)

@@ -140,7 +140,9 @@ def form(verb: str, argv: Sequence[str]) -> type:
 
 def _settings(argv: Sequence[str]) -> list[tuple[str, Any, Any]]:
     """The fields of Config, with the options of the chosen method, views and encoder in place of open mappings."""
-    given = {name: word for name in ("data", "method", "encoder", "views") if (word := _word(argv, name))}
+    given: dict[str, Any] = {
+        name: word for name in ("data", "method", "encoder", "views") if (word := _word(argv, name))
+    }
     base = dataclasses.replace(_starting_point(argv), **given)
     options = {
         **configs.method_options(base.method),

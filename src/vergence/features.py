@@ -92,7 +92,7 @@ def read(path: Path, prefix: str) -> Features:
     parts = {name: tensors.get(f"{prefix}_{name}") for name in ("h", "z1", "z2", "labels")}
     if parts["h"] is None:
         raise ValueError(f"{path} holds no {prefix}_h. It holds: {', '.join(sorted(tensors))}.")
-    return Features(**parts)
+    return Features(parts["h"], parts["z1"], parts["z2"], parts["labels"])
 
 
 def holds(path: Path, prefix: str) -> bool:

@@ -20,7 +20,7 @@ class Learner(nn.Module):
     so that processes can exchange embeddings in between: objectives see one big batch and know nothing of processes.
     """
 
-    def __init__(self, method: Method, encoder: nn.Module):
+    def __init__(self, method: Method, encoder: Any):
         super().__init__()
         self.method = method
         self.encoder = encoder

@@ -124,5 +124,5 @@ def customised(name: str, *, heads: Mapping[str, Any], objective: Mapping[str, A
         if key not in HEADS:
             raise tables.UnknownName("head setting", key, HEADS)
     hyperparameters = {**row.hyperparameters, **objective}
-    fields = {key: tuple(value) if isinstance(value, list) else value for key, value in heads.items()}
+    fields: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in heads.items()}
     return dataclasses.replace(row, hyperparameters=hyperparameters, **fields)

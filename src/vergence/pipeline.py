@@ -90,7 +90,7 @@ def train(
             return Answer((), {})
         place.write_json("env.json", environment())
         _embed_run(parts, place)
-        _examine_run(place, skipped=parts.samples.skipped)
+        _examine_run(place, skipped=parts.samples.skipped + parts.test.skipped)
     return write_report(place.path)
 
 

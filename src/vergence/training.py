@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader, Dataset
 from vergence import distributed, optim
 from vergence.config import Config
 from vergence.data import Samples
+from vergence.data.streaming import batches_of
 from vergence.views import sample_keys
 
 HANGS = 300.0  # seconds without a batch after which a loader worker is given up
@@ -86,16 +87,19 @@ def batches(samples: Samples, config: Config, *, start: int = 0) -> Iterator[tup
         raise ValueError(f"The batch ({config.batch}) must be a multiple of the number of processes ({world}).")
 
     def plan() -> Iterator[Tensor]:
-        for step in range(start, each * config.epochs):
-            epoch, place = divmod(step, each)
+        for epoch in range(start // each, config.epochs):
             order = epoch_order(len(samples.x), config.seed, epoch)
-            yield order[place * config.batch : (place + 1) * config.batch].chunk(world)[rank]
+            for place in range(max(0, start - epoch * each), each):
+                yield order[place * config.batch : (place + 1) * config.batch].chunk(world)[rank]
 
     if isinstance(samples.x, Tensor) or not config.workers:
-        yield from ((indices, samples.x[indices]) for indices in plan())
-        return
-    # Batches are whole already: the loader only reads them ahead, in other processes and in this order.
-    reader = DataLoader(_Reader(samples.x), sampler=plan(), batch_size=None, num_workers=config.workers, timeout=HANGS)
+        return batches_of(samples.x, plan())
+    return _read_by_workers(samples.x, plan(), config.workers)
+
+
+def _read_by_workers(x: Any, plan: Iterator[Tensor], workers: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Batches read ahead by other processes, in order: they are whole already, so the loader collates nothing."""
+    reader = DataLoader(_Reader(x), sampler=plan, batch_size=None, num_workers=workers, timeout=HANGS)
     try:
         yield from reader
     except (RuntimeError, OSError) as error:

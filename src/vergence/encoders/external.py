@@ -25,7 +25,7 @@ def external(name: str, shape: tuple[int, ...], **options: Any) -> nn.Module:
 class Pooled(nn.Module):
     """A Hugging Face model, its last hidden states averaged over the tokens (padding, token 0, left out)."""
 
-    def __init__(self, model: nn.Module):
+    def __init__(self, model: Any):
         super().__init__()
         self.model = model
         self.width = model.config.hidden_size

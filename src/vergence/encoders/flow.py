@@ -20,11 +20,13 @@ class Coupling(nn.Module):
     The first half passes; the second becomes ``scale(first) * second + shift(first)`` with scale 1 when additive.
     """
 
+    order: Tensor
+
     def __init__(self, width: int, *, hidden: int, affine: bool, std: float, generator: torch.Generator):
         super().__init__()
-        self.half, self.affine = width // 2, affine
-        after = (2 if affine else 1) * (width - self.half)
-        sizes = [self.half, hidden, hidden, after]
+        self.passed, self.affine = width // 2, affine
+        after = (2 if affine else 1) * (width - self.passed)
+        sizes = [self.passed, hidden, hidden, after]
         linears = [nn.Linear(before, size) for before, size in pairwise(sizes)]
         for linear in linears:
             nn.init.trunc_normal_(linear.weight, std=std, a=-2 * std, b=2 * std, generator=generator)
@@ -36,7 +38,7 @@ class Coupling(nn.Module):
         return self.with_log_determinant(x)[0]
 
     def with_log_determinant(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        first, second = x[:, : self.half], x[:, self.half :]
+        first, second = x[:, : self.passed], x[:, self.passed :]
         shift, scale = self._shift_and_scale(first)
         y = torch.cat([first, scale * second + shift], dim=1)[:, self.order]
         return y, scale.log().expand_as(second).sum(1)
@@ -44,7 +46,7 @@ class Coupling(nn.Module):
     def inverse(self, y: Tensor) -> Tensor:
         x = torch.empty_like(y)
         x[:, self.order] = y
-        first, second = x[:, : self.half], x[:, self.half :]
+        first, second = x[:, : self.passed], x[:, self.passed :]
         shift, scale = self._shift_and_scale(first)
         return torch.cat([first, (second - shift) / scale], dim=1)
 

@@ -22,7 +22,7 @@ def mlp(widths: Sequence[int], *, norm: bool = True, final_norm: bool = False) -
     return nn.Sequential(*layers)
 
 
-def perceptron(shape: tuple[int, ...], *, hidden: tuple[int, ...] = (512, 512), norm: bool = True) -> nn.Sequential:
+def perceptron(shape: tuple[int, ...], *, hidden: tuple[int, ...] = (512, 512), norm: bool = True) -> nn.Module:
     """A multilayer perceptron over the flattened sample; the last hidden layer is the representation."""
     layers = mlp([math.prod(shape), *hidden], norm=norm, final_norm=norm)
     return with_width(nn.Sequential(nn.Flatten(), *layers, nn.ReLU()), hidden[-1])
@@ -42,7 +42,7 @@ class IdentityStart(nn.Module):
         return x + self.activation(self.linear(x))
 
 
-def residual_mlp(shape: tuple[int, ...], *, depth: int = 5, std: float = 1e-4) -> nn.Sequential:
+def residual_mlp(shape: tuple[int, ...], *, depth: int = 5, std: float = 1e-4) -> nn.Module:
     """A residual perceptron as wide as its input that starts at the identity.
 
     References:

@@ -43,8 +43,9 @@ def share_statistics(module: nn.Module) -> nn.Module:
     """The module with every batch norm replaced by one over all processes; weights and statistics are kept."""
     for name, child in module.named_children():
         if isinstance(child, _BatchNorm) and not isinstance(child, SharedBatchNorm):
-            options = {"eps": child.eps, "momentum": child.momentum, "affine": child.affine}
-            shared = SharedBatchNorm(child.num_features, **options).to(next(iter(child.state_dict().values())))
+            shared = SharedBatchNorm(child.num_features, child.eps, child.momentum, child.affine).to(
+                next(iter(child.state_dict().values()))
+            )
             shared.load_state_dict(child.state_dict())
             for parameter, old in zip(shared.parameters(), child.parameters(), strict=True):
                 parameter.requires_grad_(old.requires_grad)

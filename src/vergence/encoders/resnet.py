@@ -87,6 +87,6 @@ def _initialise(module: nn.Module, zero_init: bool) -> None:
     for part in module.modules():
         if isinstance(part, nn.Conv2d):
             nn.init.kaiming_normal_(part.weight, mode="fan_out", nonlinearity="relu")
-        elif isinstance(part, Residual) and zero_init:
+        elif isinstance(part, Residual) and zero_init and isinstance(part.path[-1], nn.BatchNorm2d):
             # Each block starts as its shortcut (Goyal et al. 2017, Sec. 5.1).
             nn.init.zeros_(part.path[-1].weight)

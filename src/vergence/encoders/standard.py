@@ -9,6 +9,9 @@ SMALLEST_DEVIATION = 1e-6  # a constant channel stays zero instead of becoming i
 class Standardise(nn.Module):
     """``(x - mean) / deviation`` per channel (images, series) or per column (vectors); stored with the weights."""
 
+    mean: Tensor
+    deviation: Tensor
+
     def __init__(self, shape: tuple[int, ...]):
         super().__init__()
         size = (shape[0], *[1] * (len(shape) - 1))

@@ -1,0 +1,58 @@
+"""Every exact and Monte Carlo claim of the sources holds, and every erratum is refuted."""
+
+import json
+
+import pytest
+
+from vergence.claims import CLAIMS, SOURCES, Claim, Outcome
+from vergence.claims.reproduction import chosen, findings, found
+
+QUICK = [number for number, row in CLAIMS.items() if row.kind != "training"]
+
+
+@pytest.mark.parametrize("number", QUICK)
+def test_the_claim_gets_the_verdict_the_theory_expects(number):
+    finding = found(CLAIMS[number])
+    assert finding.expected, f"{finding.sentence} {finding.verdict}: {finding.measured}"
+
+
+def test_every_claim_is_a_sentence_of_a_source_and_numbered_once():
+    for number, row in CLAIMS.items():
+        assert row.sentence.endswith("."), row.sentence
+        assert row.source in SOURCES
+        assert number == str(row.number)
+
+
+def made(number: int, holds: bool, **fields) -> Claim:
+    return Claim(number, "A sentence.", "huang", lambda: Outcome(holds, "seen"), **fields)
+
+
+@pytest.mark.parametrize(
+    ("holds", "false", "verdict"),
+    [(True, False, "confirmed"), (False, False, "not confirmed"), (False, True, "refuted"), (True, True, "confirmed")],
+)
+def test_a_verdict_follows_from_what_was_seen(holds, false, verdict):
+    finding = found(made(1, holds, false=false))
+    assert finding.verdict == verdict
+    assert finding.expected == (holds != false)
+
+
+def test_claims_are_chosen_by_number_and_by_source():
+    rows = {"1": made(1, True), "2": made(2, True, kind="training")}
+    assert [row.number for row in chosen(rows, [], training=False)] == [1]
+    assert [row.number for row in chosen(rows, ["2"], training=False)] == [2]
+    assert [row.number for row in chosen(rows, ["huang"], training=True)] == [1, 2]
+    with pytest.raises(ValueError, match="Unknown claim or source 'hunag'"):
+        chosen(rows, ["hunag"], training=False)
+
+
+def test_what_was_found_is_not_run_again_by_the_same_code(tmp_path):
+    calls = []
+    row = Claim(1, "A sentence.", "huang", lambda: calls.append(1) or Outcome(True, "seen"))
+    for _ in range(2):
+        assert [finding.verdict for finding in findings([row], tmp_path / "claims.json")] == ["confirmed"]
+    assert len(calls) == 1
+    stored = json.loads((tmp_path / "claims.json").read_text())
+    (tmp_path / "claims.json").write_text(json.dumps({**stored, "version": "another"}))
+    list(findings([row], tmp_path / "claims.json"))
+    assert len(calls) == 2
