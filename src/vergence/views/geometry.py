@@ -105,12 +105,12 @@ def _rows(x: Images, index: Tensor) -> Tensor:
     planes = torch.arange(0, n * channels * height, height, device=index.device).view(n, channels, 1)
     # Copying whole rows is several times faster than gathering numbers.
     lines = (planes + index[:, None]).flatten().to(x.device)
-    return x.reshape(-1, width).index_select(0, lines).view(n, channels, -1, width)
+    return x.reshape(-1, width).index_select(0, lines).view(n, channels, index.shape[1], width)
 
 
 def _columns(x: FloatImages, index: Tensor) -> Tensor:
     n, channels, height, _ = x.shape
-    return x.gather(3, index.to(x.device)[:, None, None].expand(n, channels, height, -1))
+    return x.gather(3, index.to(x.device)[:, None, None].expand(n, channels, height, index.shape[1]))
 
 
 def _total(terms: Iterator[Tensor]) -> Tensor:

@@ -49,12 +49,23 @@ def glyph(
         largest = LARGEST.get(name, 1.0)
         require(0 <= value <= largest, name, value, f"in [0, {largest:g}]")
     steps = [
-        Step(partial(_bends, warp=warp), partial(_warp, size=size)),
+        Step(partial(_bends, warp=warp), partial(warp_images, size=size)),
         Step(partial(_tones, tone=tone), _tint),
         Step(partial(_rectangles, cover=cover), _cover),
     ]
     description = " + ".join(f"{name} {value:g}" for name, value in options.items() if value) or "no transformation"
     return image_recipe(steps, draws=DRAWS, description=description, size=size)
+
+
+def warp_images(x: Images, matrices: Matrices, knots: Knots, *, size: int | None = None) -> Resized:
+    """The images at the affine maps of the view's coordinates plus the elastic field; black outside."""
+    rows, columns = size or x.shape[2], size or x.shape[3]
+    across = (torch.arange(columns, device=x.device) + 0.5) * (2 / columns) - 1
+    down = ((torch.arange(rows, device=x.device) + 0.5) * (2 / rows) - 1)[:, None]
+    along_x, along_y, shift = matrices.to(x.device)[..., None, None].unbind(dim=2)
+    bend = F.interpolate(knots.to(x.device), (rows, columns), mode="bicubic", align_corners=True)
+    grid = along_x * across + along_y * down + shift + bend
+    return F.grid_sample(plain_image(x), grid.permute(0, 2, 3, 1), mode="bilinear", align_corners=False)
 
 
 def _bends(draws: Draws, height: int, width: int, *, warp: Mapping[str, float]) -> tuple[Matrices, Knots]:
@@ -71,16 +82,6 @@ def _bends(draws: Draws, height: int, width: int, *, warp: Mapping[str, float]) 
     ]
     knots = 2 * warp["elastic"] * signed[:, ELASTIC].reshape(-1, 2, KNOTS, KNOTS)
     return torch.stack(rows, dim=1).float(), knots.float()
-
-
-def _warp(x: Images, matrices: Matrices, knots: Knots, *, size: int | None) -> Resized:
-    rows, columns = size or x.shape[2], size or x.shape[3]
-    across = (torch.arange(columns, device=x.device) + 0.5) * (2 / columns) - 1
-    down = ((torch.arange(rows, device=x.device) + 0.5) * (2 / rows) - 1)[:, None]
-    along_x, along_y, shift = matrices.to(x.device)[..., None, None].unbind(dim=2)
-    bend = F.interpolate(knots.to(x.device), (rows, columns), mode="bicubic", align_corners=True)
-    grid = along_x * across + along_y * down + shift + bend
-    return F.grid_sample(plain_image(x), grid.permute(0, 2, 3, 1), mode="bilinear", align_corners=False)
 
 
 def _tones(draws: Draws, height: int, width: int, *, tone: float) -> tuple[Tones]:

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from vergence.types import FloatImages, Images, Keys
+from vergence.types import Images, Keys
 from vergence.views.recipe import Recipe, plain
 
 
@@ -26,13 +26,13 @@ def _same(x: Tensor, keys: Keys) -> Tensor:
     return plain(x)
 
 
-def _plain_top(x: Images) -> FloatImages:
+def _plain_top(x: Images) -> Tensor:
     return plain(x)[:, :, : x.shape[2] // 2]
 
 
-def _top(x: Images, keys: Keys) -> FloatImages:
+def _top(x: Images, keys: Keys) -> Tensor:
     return _plain_top(x)
 
 
-def _bottom(x: Images, keys: Keys) -> FloatImages:
+def _bottom(x: Images, keys: Keys) -> Tensor:
     return plain(x)[:, :, (x.shape[2] + 1) // 2 :]

@@ -36,7 +36,7 @@ def uniform(keys: Keys, draws: int, *, low: float = 0.0, high: float = 1.0) -> F
     """``draws`` numbers in [low, high) for every key, from the upper 53 bits of the hash."""
     counters = torch.arange(1, draws + 1, device=keys.device)
     bits = _mix(keys[:, None] + GOLDEN * counters)
-    return low + (high - low) * (_shift(bits, 11) * 2.0**-53)
+    return low + (high - low) * (_shift(bits, 11).double() * 2.0**-53)
 
 
 def normal(keys: Keys, draws: int) -> Float[Tensor, "n draws"]:

@@ -76,7 +76,8 @@ def _shaken(x: Series, keys: Keys, scaling: float, jitter: float) -> Series:
     n, c, t = x.shape
     factor = uniform(split(keys, FACTOR), c, low=1 - scaling, high=1 + scaling).float().to(x.device)[:, :, None]
     noise = normal(split(keys, NOISE), c * t).view(n, c, t).float().to(x.device) * jitter
-    return x * factor + noise * x.std(dim=2, correction=0, keepdim=True)
+    spread = (x - x.mean(dim=2, keepdim=True)).square().mean(dim=2, keepdim=True).sqrt()
+    return x * factor + noise * spread
 
 
 def _hidden(x: Series, keys: Keys, dropout: float, mask: float) -> Series:
