@@ -5,7 +5,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from vergence.objectives.inputs import class_numbers, direction, directions, positive, stacked_directions
-from vergence.objectives.pairwise import contrast, cross_contrast, cross_log_sums, log_sums
+from vergence.objectives.pairwise import contrast, cross_contrast, cross_log_sums
 from vergence.types import Embedding, Labels, Negatives, Scalar
 
 
@@ -28,7 +28,7 @@ def info_nce(
     query, key = directions(query=query, key=key)
     if negatives is None:
         return softplus(cross_contrast(query, key, temperature=temperature)[0]).mean()
-    negatives = direction("negatives", negatives)
+    negatives = direction("negatives", negatives, width=query.shape[1])
     scores = (query * key).sum(1) / temperature
     return softplus(cross_log_sums(query, negatives, temperature=temperature) - scores).mean()
 
@@ -130,11 +130,13 @@ def supervised(z1: Embedding, z2: Embedding, labels: Labels, *, temperature: flo
     """
     positive(temperature=temperature)
     u, label = stacked_directions(z1=z1, z2=z2), class_numbers(labels, n=len(z1)).repeat(2)
-    # The scores of an anchor with its class add up to its score with the sum of the class.
-    sums = torch.zeros_like(u).index_add(0, label, u)
-    counts = torch.bincount(label)[label] - 1
-    scores = (u * (sums[label] - u)).sum(1) / counts / temperature
-    return (log_sums(u, temperature=temperature) - scores).mean()
+    # The scores of an anchor with its class add up to its score with the sum of the class. We add up deviations from
+    # the mean, which change no difference: at low temperatures the rounding of large sums would show.
+    deviation = u - u.mean(0)
+    sums = torch.zeros_like(u).index_add(0, label, deviation)
+    counts = (torch.bincount(label)[label] - 1)[:, None]
+    others = (sums[label] - deviation) / counts - deviation.roll(len(z1), 0)
+    return (softplus(contrast(u, temperature=temperature)) - (u * others).sum(1) / temperature).mean()
 
 
 def _contrast(z1: Tensor, z2: Tensor, temperature: float | Tensor) -> Tensor:

@@ -30,9 +30,12 @@ def stacked_directions(**embeddings: Tensor) -> Tensor:
     return u
 
 
-def direction(name: str, z: Tensor) -> Tensor:
+def direction(name: str, z: Tensor, *, width: int) -> Tensor:
     """The rows of ``z``, of which there may be any number, divided by their lengths."""
-    u, norms = _Direction.apply(_floating(name, z))
+    z = _floating(name, z)
+    if z.shape[1] != width or not len(z):
+        raise ValueError(f"{name} must have {width} columns and at least one row; got shape {tuple(z.shape)}.")
+    u, norms = _Direction.apply(z)
     _finite((name,), norms, above=0.0)
     return u
 

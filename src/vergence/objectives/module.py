@@ -44,7 +44,7 @@ class Objective(nn.Module):
         return {name: v.clamp(min=LOWEST_TEMPERATURE) if name == "temperature" else v for name, v in values.items()}
 
     def extra_repr(self) -> str:
-        values = {**self.hyperparameters, **{name: f"{float(v):.3g}, learnable" for name, v in self.learned().items()}}
+        values = {**self.hyperparameters, **{name: f"{v.item():.3g}, learnable" for name, v in self.learned().items()}}
         return ", ".join([self.function.__name__, *(f"{name}={value}" for name, value in values.items())])
 
 

@@ -1,5 +1,7 @@
 """Objectives without negatives: what keeps them from collapse is a predictor, or the statistics of the batch."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -33,7 +35,7 @@ def barlow_twins(z1: Embedding, z2: Embedding, *, off_diagonal: float = 5e-3) ->
         Zbontar et al. (2021), eq. 1. https://arxiv.org/abs/2103.03230
     """
     not_negative(off_diagonal=off_diagonal)
-    z1, z2 = (_standardised(z) for z in checked(z1=z1, z2=z2))
+    z1, z2 = (_Standardised.apply(z) for z in checked(z1=z1, z2=z2))
     n = z1.shape[0]
     diagonal = (z1 * z2).sum(0) / n
     everything = squared_scores(z1.T, z2.T) / n**2
@@ -72,11 +74,22 @@ def _spread_and_mixing(z: Tensor) -> tuple[Tensor, Tensor]:
     return spread, mixing
 
 
-def _standardised(z: Tensor) -> Tensor:
-    """Columns with mean zero and population deviation one; a constant column becomes zero."""
-    mean = z.mean(0)
-    z = z - mean
-    deviation = z.square().mean(0).sqrt()
-    # What rounding leaves of a constant column is not a deviation.
-    constant = deviation <= 8 * torch.finfo(z.dtype).eps * mean.abs()
-    return torch.where(constant, 0.0, z / torch.where(constant, 1.0, deviation))
+class _Standardised(torch.autograd.Function):
+    """Columns with mean zero and population deviation one; a constant column becomes zero, with gradient zero."""
+
+    @staticmethod
+    def forward(ctx: Any, z: Tensor) -> Tensor:
+        mean = z.mean(0)
+        z = z - mean
+        deviation = torch.linalg.vector_norm(z, dim=0) / len(z) ** 0.5
+        # What rounding leaves of a constant column is not a deviation.
+        constant = deviation <= 8 * torch.finfo(z.dtype).eps * mean.abs()
+        inverse = torch.where(constant, 0.0, 1 / deviation)
+        z.mul_(inverse)
+        ctx.save_for_backward(z, inverse)
+        return z
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        z, inverse = ctx.saved_tensors
+        return torch.addcmul(grad - grad.mean(0), z, (grad * z).mean(0), value=-1) * inverse

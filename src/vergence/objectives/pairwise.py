@@ -18,6 +18,8 @@ from vergence.types import Embedding, Negatives, Scalar, Vector
 # Scores up to 70 need no maximum subtracted: float32 holds exp(88), which leaves room to add exp(18) of them, and the
 # smallest, exp(-70), is a normal number.
 STEEP = 70.0
+# A logarithm of sums of scores up to 10 has a rounding error below 5e-7; above, we add what rounding took.
+ROUNDS_UP_TO = 10.0
 # A tile of 512 x 512 scores is 1 MiB in float32: it stays in the cache of a CPU core between its product, its
 # exponential and its sums. An accelerator wants fewer and larger products.
 CPU_TILE = 512
@@ -83,7 +85,7 @@ class _Pairs(torch.autograd.Function):
         ctx.scale, ctx.partner = grid.scale, partner
         ctx.set_materialize_grads(False)
         both = columns is not None and partner is not None
-        return row_sums.log() - positive, column_sums.log() - positive if both else None
+        return _contrasted(grid, row_sums, positive), _contrasted(grid, column_sums, positive) if both else None
 
     @staticmethod
     def backward(ctx: Any, row_grad: Tensor | None, column_grad: Tensor | None) -> tuple[Tensor | None, ...]:
@@ -203,6 +205,14 @@ def _sums(grid: _Grid, spare: int) -> tuple[Tensor, Tensor, Tensor, list[Tensor]
     if grid.symmetric and grid.partner:
         positive[grid.partner :] = positive[: grid.partner]
     return row_sums, column_sums, positive, kept
+
+
+def _contrasted(grid: _Grid, sums: Tensor, positive: Tensor) -> Tensor:
+    """``sums.log() - positive``, without the rounding of two large and nearly equal numbers."""
+    logarithms = sums.log()
+    if grid.scale <= ROUNDS_UP_TO:
+        return logarithms - positive
+    return logarithms - positive + (sums * torch.exp(-logarithms)).log()
 
 
 def _gradients(
