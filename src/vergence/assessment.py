@@ -1,0 +1,96 @@
+"""After training: a run's features and its baselines' as files, and from those files alone its results."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from vergence import assembly, evaluation, features, training
+from vergence.assembly import Assembled
+from vergence.examination import examine
+from vergence.methods import customised
+from vergence.run import Run
+
+BASELINE_SAMPLES = 10_000  # the untrained encoder and the raw pixels are compared on at most this many samples
+FEW = 5  # labels a class in the few-label figures
+
+
+def freeze(parts: Assembled, run: Run) -> None:
+    """Freeze the run's features, and those of its baselines, into two files."""
+    learner, recipe = parts.learner, parts.recipe
+    train = features.extract(learner.encoder, parts.samples, recipe)
+    test = features.extract(learner.encoder, parts.test, recipe, projector=learner.projector, seed=parts.config.seed)
+    pictures = features.thumbnails(parts.test)
+    trained = {**train.tensors("train"), **test.tensors("test"), **pictures}
+    features.save(run.path / "features.safetensors", trained)
+    encoder = assembly.untrained(parts)
+    baselines: dict[str, torch.Tensor] = {}
+    for split, samples in (("train", parts.samples), ("test", parts.test)):
+        made = features.extract(encoder, samples, parts.recipe, limit=BASELINE_SAMPLES)
+        baselines |= made.tensors(f"untrained_{split}")
+        if samples.kind != "text":
+            raw = features.pixels(samples, parts.recipe, limit=BASELINE_SAMPLES)
+            labels = None if made.labels is None else made.labels.clone()  # safetensors refuses shared memory
+            baselines |= features.Features(raw, labels=labels).tensors(f"raw_{split}")
+    features.save(run.path / "baselines.safetensors", baselines)
+
+
+def assess(run: Run, *, skipped: tuple[tuple[str, str], ...] = ()) -> dict[str, Any]:
+    """Diagnose a run from its files alone, and leave results.json."""
+    config, file = run.config, run.path / "features.safetensors"
+    if not file.exists():
+        raise FileNotFoundError(
+            f"{run.path} has no features yet: `vergence train --run {run.path} --resume` makes them."
+        )
+    train, test = features.read(file, "train"), features.read(file, "test")
+    rows = run.rows()
+    final = [row["loss"] for row in rows if row["epoch"] > rows[-1]["epoch"] - 1]
+    method = customised(config.method, heads=config.heads, objective=config.objective)
+    results = examine(
+        test.h,
+        z1=test.z1,
+        z2=test.z2,
+        labels=test.labels,
+        train_h=train.h,
+        train_labels=train.labels,
+        objective=method.objective,
+        loss=float(np.mean(final)),
+        batch=config.batch,
+        seed=config.seed,
+        classifiers=(),
+        **method.hyperparameters,
+    ).to_dict()
+    if train.labels is not None and test.labels is not None:
+        results["accuracy"] = list(accuracies(run, train, test))
+    results["skipped"] = [list(pair) for pair in skipped]
+    run.write_json("results.json", results)
+    return results
+
+
+def accuracies(run: Run, train: features.Features, test: features.Features) -> Iterator[dict[str, Any]]:
+    """Every classifier with all labels and with five a class, on the trained encoder and on its baselines."""
+    sets = {"trained encoder": (train, test)}
+    file = run.path / "baselines.safetensors"
+    if file.exists():
+        sets["untrained encoder"] = (features.read(file, "untrained_train"), features.read(file, "untrained_test"))
+        if features.holds(file, "raw_train"):
+            sets["raw pixels"] = (features.read(file, "raw_train"), features.read(file, "raw_test"))
+    classifiers = (evaluation.linear_probe, evaluation.knn, evaluation.nearest_centre)
+    for name, (seen, held_out) in sets.items():
+        arrays = (seen.h, seen.labels, held_out.h, held_out.labels)
+        for classifier in classifiers:
+            yield {"features": name, "labels": "all", **classifier(*arrays).to_dict()}
+        for classifier in (evaluation.nearest_centre, evaluation.linear_probe):
+            few = evaluation.few_labels(*arrays, per_class=FEW, classifier=classifier)
+            yield {"features": name, "labels": f"{FEW} per class", **few.to_dict()}
+
+
+def trained(run: Run) -> Assembled:
+    """The parts of a finished run with its weights."""
+    parts = assembly.assemble(run.config)
+    checkpoint = run.load()
+    if checkpoint is None:
+        raise FileNotFoundError(f"{run.path} has no checkpoint yet: train it first, or continue it with --resume.")
+    training.restore(parts.learner, None, checkpoint.tensors)
+    return parts

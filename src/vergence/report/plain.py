@@ -1,0 +1,25 @@
+"""Results as plain text, for a terminal."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+
+def spoken(results: Mapping[str, Any]) -> Iterator[str]:
+    """Results as lines for a person."""
+    verdict = results["verdict"]
+    yield f"{verdict['label'].upper()}: {verdict['sentence']}"
+    yield from (f"  - {line}" for line in verdict.get("evidence", ()))
+    reading = results.get("thermometer")
+    if reading:
+        yield f"Thermometer ({reading['objective']}): chance {reading['chance']:.4f}, floor {reading['floor']:.4f}"
+        if reading.get("loss") is not None:
+            yield f"  loss {reading['loss']:.4f}: {reading['position']:.2f} of the way from chance (0) to the floor (1)"
+    for name, entry in results.get("diagnostics", {}).items():
+        if isinstance(entry, Mapping) and "value" in entry:
+            interval = f" [{entry['low']:.4g}, {entry['high']:.4g}]" if entry.get("low") is not None else ""
+            yield f"  {name.replace('_', ' '):24} {entry['value']:.4g}{interval}"
+    for row in results.get("accuracy", ()):
+        what = ", ".join(str(row[key]) for key in ("features", "classifier", "labels") if key in row)
+        yield f"  accuracy {row['accuracy']:.3f}  ({what})"
+    for number, advice in enumerate(results.get("recommendations", ()), 1):
+        yield f"{number}. {advice['sentence']} ({advice['measurement']}) {advice.get('override', '')}".rstrip()
