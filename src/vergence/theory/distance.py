@@ -10,7 +10,9 @@ from vergence.types import Square
 
 ROWS, COLUMNS = 512, 2048  # views to a tile: 4 MiB of float32 whatever n, wide enough for full GEMM speed, and little
 # of the diagonal is computed twice
-SAFE = 1e-2  # below this share of the two squared norms, a + b - 2ab has lost digits and the pair is measured again
+SAFE = 1e-3  # below this share of the two squared norms, a + b - 2ab has lost digits and the pair is measured directly
+GATHERED = 2**22  # numbers gathered for direct measurement at a time
+DIRECT = "donot_use_mm_for_euclid_dist"
 
 
 def augmented_distance(views: Float[Tensor, "n m *shape"], *, limit: float = math.inf) -> Square:
@@ -39,7 +41,7 @@ def augmented_distance(views: Float[Tensor, "n m *shape"], *, limit: float = mat
 
 def closest_views(one: Float[Tensor, "m *shape"], other: Float[Tensor, "k *shape"]) -> tuple[int, int]:
     """Which view of each of two samples comes closest to the other's: the pair that attains the augmented distance."""
-    gaps = torch.cdist(one.flatten(1), other.flatten(1), compute_mode="donot_use_mm_for_euclid_dist")
+    gaps = torch.cdist(one.flatten(1), other.flatten(1), compute_mode=DIRECT)
     first, second = divmod(int(gaps.argmin()), len(other))
     return first, second
 
@@ -67,9 +69,9 @@ def _tile(left: Tensor, left_squares: Tensor, right: Tensor, right_squares: Tens
     gaps = products.add_(left_squares.reshape(-1, 1)).view(*left_squares.shape, *right_squares.shape)
     smallest = gaps.amin(1).amin(2)  # this order reads rows in memory order: nine times faster than amin((1, 3))
     lost = smallest < SAFE * (left_squares.amax(1)[:, None] + right_squares.amax(1))
-    for i, j in lost.nonzero().tolist():
-        first, second = divmod(int(gaps[i, :, j].argmin()), right.shape[1])
-        smallest[i, j] = (left[i, first] - right[j, second]).square().sum()
+    for pairs in lost.nonzero().split(max(1, GATHERED // left[0].numel())):
+        i, j = pairs.T
+        smallest[i, j] = torch.cdist(left[i], right[j], compute_mode=DIRECT).amin((1, 2)).square()
     return smallest.sqrt()
 
 

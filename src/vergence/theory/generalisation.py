@@ -200,7 +200,7 @@ def _choice(
     worst = rhos.amax(1)
     margins = divergence_threshold(worst, geometry.centre_spread) - geometry.product
     bounds = (1 - part.sigma + unstable).clamp_max(1).where(margins > 0, 1.0)
-    best = min(range(len(epsilons)), key=lambda i: (bounds[i].item(), -margins[i].item()))
+    best = int(margins.where(bounds == bounds.amin(), -math.inf).argmax())
     terms = {
         "sigma": part.sigma,
         "delta": part.delta,
