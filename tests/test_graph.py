@@ -58,7 +58,7 @@ def test_edges_are_the_expected_product_of_the_kernel():
     close(graph.prior, prior)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(random_graphs)
 def test_eigenpairs_are_those_of_the_dense_normalised_adjacency(graph):
     k = graph.rank_within(graph.nodes)
@@ -70,7 +70,7 @@ def test_eigenpairs_are_those_of_the_dense_normalised_adjacency(graph):
     assert k == np.linalg.matrix_rank(dense, tol=1e-10)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=25)
 @given(random_graphs)
 def test_a_kernels_graph_equals_the_graph_of_its_adjacency(graph):
     again = AugmentationGraph.from_adjacency(graph.adjacency)
@@ -80,7 +80,7 @@ def test_a_kernels_graph_equals_the_graph_of_its_adjacency(graph):
     close(again.laplacian.toarray(), graph.laplacian.toarray())
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=25)
 @given(random_graphs)
 def test_eigenvalue_one_is_repeated_once_per_component(graph):
     components = graph.components()
@@ -133,7 +133,7 @@ def test_the_sparsest_partition_lies_between_its_bounds(graph, m):
     assert low - 1e-9 <= sparsest(graph, m) <= high + 1e-9
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=25)
 @given(random_graphs, st.integers(2, 4))
 def test_disagreement_is_the_laplacian_form_and_at_most_twice_alpha(graph, classes):
     labels = np.arange(graph.samples) % classes
@@ -165,7 +165,7 @@ def test_clustering_finds_planted_clusters():
 # The spectral loss
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=25)
 @given(random_graphs, st.integers(1, 4))
 def test_no_features_beat_the_spectral_minimum_and_the_optimal_ones_reach_it(graph, k):
     k = graph.rank_within(min(k, graph.nodes))
@@ -194,7 +194,7 @@ def test_float32_features_get_a_float32_loss_near_the_float64_one():
 # Alignment
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=25)
 @given(random_graphs, st.integers(1, 3))
 def test_optimal_features_have_no_angle_under_any_mixing(graph, k):
     k = graph.rank_within(min(k, graph.nodes))
@@ -233,7 +233,7 @@ def test_directions_that_collapsed_features_lack_are_at_ninety_degrees():
 # Certificates
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(random_graphs, st.integers(1, 6), st.integers(0, 1000))
 def test_no_random_labels_violate_the_probe_bounds(graph, k, seed):
     k = graph.rank_within(min(k, graph.nodes))
@@ -242,7 +242,7 @@ def test_no_random_labels_violate_the_probe_bounds(graph, k, seed):
         assert certificate.holds, certificate
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=25)
 @given(random_graphs, st.integers(0, 1000))
 def test_majority_voting_at_most_doubles_the_error(graph, seed):
     rng = np.random.default_rng(seed)

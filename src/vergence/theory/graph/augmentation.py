@@ -1,6 +1,6 @@
 """AugmentationGraph: nodes are augmentations, edges say how likely two of them come from one sample."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -49,6 +49,7 @@ class AugmentationGraph:
     factor: sparse.csr_array | None
     weights: sparse.csr_array | None = None
     note: str = ""
+    _solved: list[Eigenpairs] = field(default_factory=list, init=False, repr=False)
 
     @classmethod
     def from_kernel(cls, kernel: Array, *, prior: Array | None = None, note: str = "") -> "AugmentationGraph":
@@ -126,8 +127,8 @@ class AugmentationGraph:
         """Whether some augmentation could have made this graph: always so for a kernel's."""
         return self.factor is not None or smallest_eigenvalue(self.normalised) > -ZERO
 
-    def times(self, x: np.ndarray) -> np.ndarray:
-        """The adjacency times a vector or matrix, without forming the adjacency."""
+    def times(self, x: np.ndarray | sparse.sparray) -> np.ndarray | sparse.sparray:
+        """The adjacency times a vector or a matrix, dense or sparse, without forming the adjacency."""
         return self.weights @ x if self.factor is None else self.factor.T @ (self.factor @ x)
 
     def eigenvalues(self, k: int) -> Float[Tensor, " k"]:
@@ -152,11 +153,6 @@ class AugmentationGraph:
         """The connected component of each node, numbered from the heaviest."""
         return torch.from_numpy(self._components)
 
-    def blocks(self, labels: Array) -> Float[Tensor, "c c"]:
-        """The joint probability of the labels at the two ends of an edge."""
-        ends = self._indicators(labels)
-        return torch.from_numpy(ends.T @ self.times(ends.toarray()))
-
     def conductance(self, partition: Array) -> Float[Tensor, " parts"]:
         r"""For each part, the share of its weight that leaves it: :math:`\phi(S) = w(S, \bar S) / w(S)`, in [0, 1].
 
@@ -165,24 +161,22 @@ class AugmentationGraph:
         References:
             HaoChen et al. (2021), Def. 3.3.
         """
-        blocks = self.blocks(partition)
-        return 1 - blocks.diagonal() / blocks.sum(dim=1)
+        parts, inside = self._inside(partition)
+        return 1 - torch.bincount(parts, inside) / torch.bincount(parts, self.degrees)
 
     def disagreement(self, labels: Array) -> float:
         """The probability that the two ends of an edge have different labels (of nodes); at most twice alpha."""
-        return 1 - self.blocks(labels).trace().item()
+        return max(0.0, 1 - self._inside(labels)[1].sum().item())
 
     def crossing(self, labels: Array) -> Float[Tensor, " nodes"]:
         """For each node, the share of its edges that lead to another label: the nodes that bridge classes have most."""
-        ends = self._indicators(labels)
-        inside = (ends * self.times(ends.toarray())).sum(axis=1)
-        return 1 - torch.from_numpy(inside) / self.degrees
+        return 1 - self._inside(labels)[1] / self.degrees
 
     def label_probabilities(self, labels: Array) -> Float[Tensor, "nodes c"]:
         """The joint probability of an augmentation and of its sample's label, from labels of the samples."""
         factor = self._known_factor("the error of telling a sample's label")
-        values, indices = label_indices(labels, factor.shape[0], "natural samples")
-        weighted = indicators(indices, len(values)) * np.sqrt(self.prior.numpy())[:, None]
+        _, indices = label_indices(labels, factor.shape[0], "natural samples")
+        weighted = indicators(indices) * np.sqrt(self.prior.numpy())[:, None]
         return torch.from_numpy((factor.T @ weighted).toarray())
 
     def bridging(self, labels: Array) -> Float[Tensor, " samples"]:
@@ -198,12 +192,12 @@ class AugmentationGraph:
         References:
             HaoChen et al. (2021), Assumption 3.5.
         """
-        return 1 - self.label_probabilities(labels).amax(dim=1).sum().item()
+        return max(0.0, 1 - self.label_probabilities(labels).amax(dim=1).sum().item())
 
     def node_labels(self, labels: Array) -> Labels:
         """The label of each augmentation under the best function of ``label_error``, from labels of the samples."""
-        values = torch.from_numpy(np.unique(np.asarray(labels)))
-        return values[self.label_probabilities(labels).argmax(dim=1)]
+        values, _ = label_indices(labels, self._known_factor("the label of a sample").shape[0], "natural samples")
+        return torch.from_numpy(values)[self.label_probabilities(labels).argmax(dim=1)]
 
     def cluster(self, k: int, *, seed: int = 0) -> Labels:
         """Spectral clustering: k-means of the rows of the top k eigenvectors, brought to unit length.
@@ -258,22 +252,23 @@ class AugmentationGraph:
         mass = np.bincount(found, weights=self.degrees.numpy())
         return np.argsort(np.argsort(-mass, kind="stable"), kind="stable")[found]
 
-    def _indicators(self, labels: Array) -> sparse.csr_array:
-        values, indices = label_indices(labels, self.nodes, "nodes")
-        return indicators(indices, len(values))
+    def _inside(self, labels: Array) -> tuple[Tensor, Tensor]:
+        """The index of each node's label, and the weight of the node's edges to nodes of the same label."""
+        _, indices = label_indices(labels, self.nodes, "nodes")
+        ends = indicators(indices)
+        return torch.from_numpy(indices), torch.from_numpy((ends * self.times(ends)).sum(axis=1))
 
     def _eigenpairs(self, k: int) -> Eigenpairs:
         if not 1 <= k <= self.nodes:
             raise ValueError(f"Expected 1 <= k <= {self.nodes}, the number of nodes; got k = {k}.")
-        solved: Eigenpairs | None = self.__dict__.get("_solved")
-        if solved is None or len(solved.values) < k:
-            solved = self.__dict__["_solved"] = self._solve(self.nodes if self.nodes <= DENSE else k)
-        return solved
+        if not self._solved or len(self._solved[-1].values) < k:
+            self._solved.append(self._solve(self.nodes if self.nodes <= DENSE else k))
+        return self._solved[-1]
 
     def _solve(self, k: int) -> Eigenpairs:
-        components = sparse.csr_array(self._indicators(self._components) / self._inverse_roots[:, None])
-        components = components / sparse.linalg.norm(components, axis=0)[None, :]
+        members = indicators(self._components) * self.degrees.sqrt().numpy()[:, None]
+        components = sparse.csr_array(members / sparse.linalg.norm(members, axis=0)[None, :])
         if self.factor is None:
-            return leading_eigenpairs(self.normalised, sparse.csr_array(components), k)
+            return leading_eigenpairs(self.normalised, components, k)
         root = sparse.csr_array(self.factor * self._inverse_roots[None, :])
-        return leading_gram_eigenpairs(root, sparse.csr_array(components), k)
+        return leading_gram_eigenpairs(root, components, k)

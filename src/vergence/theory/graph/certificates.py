@@ -1,5 +1,6 @@
 """What the graph promises a linear probe: bounds that can be checked, and the formal theorem as far as it is stated."""
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 from vergence.theory.certificate import Certificate
 from vergence.theory.graph.alignment import feature_basis
 from vergence.theory.graph.augmentation import AugmentationGraph
-from vergence.theory.graph.checks import Array
+from vergence.theory.graph.checks import Array, indicators, label_indices
 from vergence.types import Labels
 
 PAPER = "HaoChen et al. (2021). https://arxiv.org/abs/2106.04156"
@@ -45,10 +46,11 @@ def majority_error(graph: AugmentationGraph, predictions: Array, labels: Array) 
     References:
         HaoChen et al. (2021), Sec. 3.2.
     """
-    values, indices = torch.unique(torch.as_tensor(predictions), return_inverse=True)
-    votes = torch.from_numpy(graph.kernel @ torch.nn.functional.one_hot(indices).double().numpy())
-    wrong = values[votes.argmax(dim=1)] != torch.as_tensor(labels)
-    return graph.prior[wrong].sum().item()
+    values, indices = label_indices(predictions, graph.nodes, "nodes")
+    votes = (graph.kernel @ indicators(indices)).toarray()
+    known, own = label_indices(labels, graph.kernel.shape[0], "natural samples")
+    wrong = values[votes.argmax(axis=1)] != known[own]
+    return graph.prior[torch.from_numpy(wrong)].sum().item()
 
 
 def label_residual(graph: AugmentationGraph, labels: Array, *, k: int) -> Certificate:
@@ -58,7 +60,7 @@ def label_residual(graph: AugmentationGraph, labels: Array, *, k: int) -> Certif
     a constant leaves, one minus the sum of the squared class shares.
     """
     probe, bound, terms = _measured(graph, labels, k)
-    constant = 1 - graph.blocks(labels).sum(dim=1).square().sum().item()
+    constant = 1 - _shares(graph, labels).square().sum().item()
     return Certificate(
         "label residual <= y'Ly / (1 - gamma_{k+1})",
         PAPER,
@@ -78,7 +80,7 @@ def probe_error(graph: AugmentationGraph, labels: Array, *, k: int) -> Certifica
     label.
     """
     probe, bound, terms = _measured(graph, labels, k)
-    chance = 1 - graph.blocks(labels).sum(dim=1).max().item()
+    chance = 1 - _shares(graph, labels).max().item()
     return Certificate(
         "probe error <= 2 y'Ly / (1 - gamma_{k+1})",
         PAPER,
@@ -99,10 +101,10 @@ def recovery_theorem(graph: AugmentationGraph, labels: Array, *, k: int, seed: i
     References:
         HaoChen et al. (2021), Thm 3.7.
     """
-    alpha, classes = graph.label_error(labels), len(torch.unique(torch.as_tensor(labels)))
+    alpha, classes = graph.label_error(labels), graph.label_probabilities(labels).shape[1]
     probe = spectral_probe(graph, graph.node_labels(labels), k=k)
     lower, upper = graph.sparsest_partition(max(1, k // 2), seed=seed)
-    right = alpha / lower**2 if lower > 0 else (0.0 if alpha == 0 else float("inf"))
+    right = alpha / lower**2 if lower > 0 else math.inf
     return Certificate(
         "error <= O~(alpha / rho^2) with rho of floor(k/2) parts",
         PAPER,
@@ -132,8 +134,7 @@ def embedding_dimension(graph: AugmentationGraph, labels: Array, *, k: int) -> C
     With fewer dimensions than sub-graphs the task tells apart, no probe can tell them apart: the terms hold the
     measured error, which falls to its floor once every such sub-graph has its own direction.
     """
-    classes = len(torch.unique(torch.as_tensor(labels)))
-    probe = spectral_probe(graph, labels, k=k)
+    classes, probe = len(_shares(graph, labels)), spectral_probe(graph, labels, k=k)
     return Certificate(
         "2 x classes <= embedding dimension",
         PAPER,
@@ -144,8 +145,13 @@ def embedding_dimension(graph: AugmentationGraph, labels: Array, *, k: int) -> C
     )
 
 
+def _shares(graph: AugmentationGraph, labels: Array) -> Tensor:
+    """The probability of each label of the nodes."""
+    return torch.bincount(torch.from_numpy(label_indices(labels, graph.nodes, "nodes")[1]), graph.degrees)
+
+
 def _probe(basis: Tensor, graph: AugmentationGraph, labels: Array) -> Probe:
-    values, indices = torch.unique(torch.as_tensor(labels), return_inverse=True)
+    values, indices = map(torch.from_numpy, label_indices(labels, graph.nodes, "nodes"))
     wanted = torch.nn.functional.one_hot(indices).double() * graph.degrees.sqrt()[:, None]
     fitted = basis @ (basis.T @ wanted)
     scores = fitted / graph.degrees.sqrt()[:, None]
@@ -159,7 +165,7 @@ def _measured(graph: AugmentationGraph, labels: Array, k: int) -> tuple[Probe, f
     probe = spectral_probe(graph, labels, k=k)
     disagreement = graph.disagreement(labels)
     # Within rounding of one the graph falls apart into more than k pieces, and the bound says nothing.
-    bound = disagreement / (1 - following) if 1 - following > TIE else float("inf")
+    bound = disagreement / (1 - following) if 1 - following > TIE else math.inf
     terms = {
         "disagreement": disagreement,
         "gamma": following,

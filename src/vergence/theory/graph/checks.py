@@ -30,7 +30,7 @@ def prior_vector(prior: Array | None, n: int) -> np.ndarray:
     """Probabilities of the n natural samples; uniform when none are given."""
     if prior is None:
         return np.full(n, 1 / n)
-    vector = np.asarray(prior, dtype=np.float64)
+    vector = _plain(prior).astype(np.float64)
     if vector.shape != (n,) or not (vector > 0).all() or abs(vector.sum() - 1) > ROUNDING:
         raise ValueError(
             f"Expected a prior of {n} positive probabilities that sum to one, one per row of the kernel; got shape "
@@ -69,21 +69,26 @@ def reject_isolated(degrees: np.ndarray) -> None:
 
 def label_indices(labels: Array, n: int, what: str) -> tuple[np.ndarray, np.ndarray]:
     """The distinct labels, and for each of n things the index of its own."""
-    vector: np.ndarray = np.asarray(labels)
-    if vector.shape != (n,):
-        raise ValueError(f"Expected one label for each of the {n} {what}; got shape {vector.shape}.")
+    vector = _plain(labels)
+    if vector.shape != (n,) or vector.dtype.kind not in "biu":
+        raise ValueError(
+            f"Expected one integer label for each of the {n} {what}; got {vector.dtype} of shape {vector.shape}."
+        )
     return np.unique(vector, return_inverse=True)
 
 
-def indicators(indices: np.ndarray, count: int) -> sparse.csr_array:
+def indicators(indices: np.ndarray) -> sparse.csr_array:
     """One row per thing, one column per label, a one where they meet."""
     n = len(indices)
-    return sparse.csr_array((np.ones(n), (np.arange(n), indices)), shape=(n, count))
+    return sparse.csr_array((np.ones(n), (np.arange(n), indices)))
+
+
+def _plain(given: Array) -> np.ndarray:
+    return given.detach().cpu().numpy() if isinstance(given, Tensor) else np.asarray(given)
 
 
 def _matrix(given: Array, what: str) -> sparse.csr_array:
-    dense = given.detach().cpu().numpy() if isinstance(given, Tensor) else given
-    matrix = sparse.csr_array(dense, dtype=np.float64)
+    matrix = sparse.csr_array(given if sparse.issparse(given) else _plain(given), dtype=np.float64)
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise ValueError(f"Expected the {what} to be a matrix with rows and columns; got shape {matrix.shape}.")
     if not np.isfinite(matrix.data).all():

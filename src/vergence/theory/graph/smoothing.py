@@ -29,6 +29,7 @@ def smoothed_kernel(
     _check(views, neighbours, bandwidth)
     points = _projected(views.reshape(n * m, -1).float(), components)
     squares, indices = nearest(points, neighbours)
+    # Views that all coincide have no scale; any bandwidth then gives equal weights.
     h = bandwidth or float(squares[:, -1].sqrt().median()) or 1.0
     weights = torch.softmax(-squares.double() / (2 * h**2), dim=1) / m
     rows = np.repeat(np.arange(n), m * neighbours)

@@ -10,7 +10,13 @@ from torch import Tensor
 
 from vergence.theory.certificate import Certificate
 from vergence.theory.graph.augmentation import AugmentationGraph
-from vergence.theory.graph.certificates import label_residual, probe_error, recovery_theorem, spectral_probe
+from vergence.theory.graph.certificates import (
+    embedding_dimension,
+    label_residual,
+    probe_error,
+    recovery_theorem,
+    spectral_probe,
+)
 from vergence.theory.graph.checks import Array
 from vergence.types import Labels
 
@@ -169,6 +175,7 @@ def survey_graph(
         label_residual(graph, found, k=dimensions),
         probe_error(graph, found, k=dimensions),
         recovery_theorem(graph, own, k=dimensions, seed=seed),
+        embedding_dimension(graph, found, k=dimensions),
     )
     clusters = graph.cluster(graph.rank_within(len(values)), seed=seed)
     return GraphSurvey(graph, eigenvalues, clusters, own, names, certificates, seed)
