@@ -218,6 +218,19 @@ def test_a_run_is_called_better_only_when_the_intervals_are_apart(gain, sentence
     assert sentence in report.compare([tmp_path / "worse", tmp_path / "better"])
 
 
+@pytest.mark.parametrize("shape", [(0, 4), (1, 4), (3, 1), (40, 4)])
+@pytest.mark.parametrize("value", [0.0, 1.0, np.nan])
+def test_a_collapsed_or_diverged_embedding_is_still_a_page(value, shape, tmp_path):
+    h, z = np.full(shape, value, dtype=np.float32), np.full((shape[0], 2), value, dtype=np.float32)
+    pictures = np.zeros((shape[0], 1, 4, 4), dtype=np.uint8)
+    labels = np.zeros(shape[0], dtype=np.int64)
+    for extra in ({}, {"test_z1": z}):
+        save_file(
+            {"test_h": h, "test_labels": labels, "thumbnails": pictures, **extra}, tmp_path / "features.safetensors"
+        )
+        assert "How to repeat it" in report.page(tmp_path)
+
+
 def test_neighbours_without_pictures_are_given_by_name(tmp_path):
     ring = np.arange(12) / 12 * 2 * np.pi
     h = np.stack([np.cos(ring), np.sin(ring), np.zeros(12)], axis=1).astype(np.float32)

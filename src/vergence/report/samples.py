@@ -39,7 +39,7 @@ def embedding(record: Record, sprite: Sprite | None) -> Section | None:
     """The picture of the embedding: the circle when it is one, otherwise the plane of largest variance."""
     samples = _samples(record, sprite)
     z, h = (_finite_rows(record.features.get(name)) for name in ("test_z1", "test_h"))
-    if z is not None and z[0].shape[1] == 2:
+    if z is not None and z[0].shape[1] == 2 and len(z[0]):
         return section("The embedding", _circle(*z, samples))
     if h is None or len(h[0]) < 3:
         return None
@@ -130,9 +130,9 @@ def _sample(samples: Samples, number: int, *, beside: int | None = None) -> Mark
 
 
 def _samples(record: Record, sprite: Sprite | None) -> Samples:
-    features = record.features.get("test_h", record.features.get("test_z1"))
     labels = record.features.get("test_labels")
-    if labels is None or features is None or labels.shape != features.shape[:1]:
+    lengths = {record.features[name].shape[:1] for name in ("test_h", "test_z1") if name in record.features}
+    if labels is not None and lengths != {labels.shape}:
         labels = None
     given = [str(name) for name in sequence(record.results.get("classes"))]
     count = 0 if labels is None else int(labels.max(initial=-1)) + 1
