@@ -176,7 +176,7 @@ def embedding_as_representation(seed: int) -> Case:
         return dataclasses.replace(sound, h=learner.projector(sound.h))
 
 
-NO_STOP = method("simsiam", target="online", predictor=())
+NO_STOP = method("simsiam", target="online", predictor=(), projector_norm=False, projector_final_norm=False)
 # The fault, and the name or names by which the doctor may call it.
 FAULTS: dict[str, tuple[Callable[[int], Case], tuple[str, ...]]] = {
     "complete collapse": (retrained(NO_STOP), ("complete collapse",)),

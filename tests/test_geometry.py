@@ -85,7 +85,7 @@ def test_hubness_is_high_with_a_hub_and_low_without():
     circle = torch.linspace(0, 2 * math.pi, 201, dtype=torch.float64)[:-1]
     even = torch.stack([circle.cos(), circle.sin()], dim=1)
     assert abs(hubness(even, k=2).value) < 1e-9
-    assert hubness(rows(800, 300)).low > hubness(rows(800, 3)).high
+    assert hubness(rows(800, 100) + 1).low > 1  # in a cone, rows near its axis are near to all
 
 
 def test_angles_do_not_depend_on_lengths_or_rotation():

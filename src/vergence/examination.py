@@ -90,8 +90,8 @@ def examine(
     if projector is not None:
         looks.append(parts.Part({}, (faults.frozen_projector(projector),)))
     measured = {name: value for look in looks for name, value in look.measured.items()}
-    found = [finding for look in looks for finding in look.findings if finding is not None]
-    findings = tuple(sorted(found, key=lambda finding: faults.GRAVITY.index(finding.fault)))
+    found = {finding.fault: finding for look in looks for finding in look.findings if finding is not None}
+    findings = tuple(sorted(found.values(), key=lambda finding: faults.GRAVITY.index(finding.fault)))
     label, sentence, evidence = verdict(findings, measured, n=n)
     accuracy = accuracies(h, labels, train_h, train_labels, classifiers=classifiers, seed=seed)
     advice = recommendations(findings, measured)

@@ -24,8 +24,8 @@ REPEATED = 0.05  # share of rows that repeat another
 FALSE = 0.3  # share of negatives that are positives: above what ten or even four classes give
 BLUNT = 0.6  # nats between collapse and floor: reached at T = 2 / 0.6
 SHARP = 1.5  # effective number of negatives
+COLD, CAP = 0.05, 0.1  # temperature below those in use, and variance of unit embeddings below healthy ones
 CONTRADICTED = 0.05  # share of labels against confident neighbours
-SAME_LAYER = 0.95  # mean cosine of a representation and its embedding
 
 
 @dataclass(frozen=True)
@@ -151,14 +151,15 @@ def raw_loss(batches: Sequence[tuple[Tensor, ...]], *, temperature: float) -> fl
 
 
 def unnormalised_input(scale: Thermometer, again: float, raw: float, norm: float) -> Finding | None:
-    """The loss is nearer to what raw products give than to what directions give, ``again``."""
+    """The loss is what nt_xent of raw products gives, and not what that of directions gives, ``again``."""
     loss, span = scale.loss, scale.chance - scale.floor
-    if loss is None or 0.9 < norm < 1.1 or abs(loss - again) < max(0.2 * span, 2 * abs(loss - raw)):
+    if scale.objective != "nt_xent" or loss is None or 0.9 < norm < 1.1:
+        return None
+    if abs(loss - again) < max(0.1 * span, 2 * abs(loss - raw)):
         return None
     sentence = f"The loss {loss:.3g} fits raw rows ({raw:.3g}, mean length {norm:.3g}), not directions ({again:.3g})."
-    return Finding(
-        "unnormalised input", sentence, "held_out_loss", "Divide embeddings by their length before the loss."
-    )
+    advice = "Divide embeddings by their length before the loss."
+    return Finding("unnormalised input", sentence, "held_out_loss", advice)
 
 
 def temperature_too_high(scale: Thermometer) -> Finding | None:
@@ -172,13 +173,15 @@ def temperature_too_high(scale: Thermometer) -> Finding | None:
     )
 
 
-def temperature_too_low(found: Negatives) -> Finding | None:
+def temperature_too_low(found: Negatives, variance: float) -> Finding | None:
+    """Anchors see one negative or none; or embeddings, free to, have shrunk into a cap of the sphere."""
     effective = found.effective.value * (2 * found.batch - 2)
-    if effective > SHARP and found.vanished_float32 < 0.2:
+    shrunk = found.temperature < COLD and variance < CAP
+    if effective > SHARP and found.vanished_float32 < 0.2 and not shrunk:
         return None
     sentence = (
-        f"At temperature {found.temperature:g} an anchor sees {effective:.1f} of {2 * found.batch - 2} negatives, and "
-        f"{100 * found.vanished_float32:.0f} % of anchors have lost their gradient in float32."
+        f"At temperature {found.temperature:g} embeddings have a variance of {variance:.2g} of 1, an anchor sees "
+        f"{effective:.1f} of {2 * found.batch - 2} negatives, and {100 * found.vanished_float32:.0f} % of gradients are 0."
     )
     return Finding(
         "temperature too low", sentence, "negatives", "Raise the temperature.", "--objective.temperature 0.2"
@@ -195,13 +198,18 @@ def false_negatives(found: Negatives) -> Finding | None:
 
 
 def wrong_layer(h: Tensor, z: Tensor) -> Finding | None:
-    """The representation handed in is the projector's output."""
-    if h.shape != z.shape:
+    """The representation lives in the space of the embeddings: it is the projector's output, or there is no projector.
+
+    Rows of unrelated spaces match by luck only. Equal arrays were meant to be equal.
+    """
+    if h.shape != z.shape or torch.equal(h, z):
         return None
-    likeness = float((unit(h) * unit(z)).sum(dim=1).mean())
-    if likeness < SAME_LAYER:
+    match = matching(h, z)
+    if match.low < UNMATCHED:
         return None
-    sentence = f"The representation is the embedding (mean cosine {likeness:.3f}): this is the projector's output."
+    sentence = (
+        f"Representation and embedding of a sample are close in {100 * match.value:.0f} % of comparisons: one space."
+    )
     return Finding("wrong layer", sentence, "matching", "Evaluate the encoder's output, before the projector.")
 
 

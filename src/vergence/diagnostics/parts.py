@@ -138,7 +138,7 @@ def reading(
     }
     findings = (
         faults.temperature_too_high(scale),
-        faults.temperature_too_low(told),
+        faults.temperature_too_low(told, collapse(z1, seed=seed).variance),
         faults.false_negatives(told),
         faults.unnormalised_input(scale, again, raw, norms(z1).mean.value),
     )
