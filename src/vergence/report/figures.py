@@ -60,7 +60,7 @@ def alignment_uniformity_plane(
     axes.scatter(alignment[-1:], uniformity[-1:], s=54, color=ACCENT, zorder=3)
     ends = ("start", "end") if steps is None else (f"step {steps[0]:,.0f}", f"step {steps[-1]:,.0f}")
     for end, text in ((0, ends[0]), (-1, ends[1])) if len(alignment) > 1 else ((-1, ends[1]),):
-        axes.annotate(text, (alignment[end], uniformity[end]), (9, -4), textcoords="offset points", color=INK)
+        axes.annotate(text, (alignment[end], uniformity[end]), (6, -14), textcoords="offset points", color=INK)
     _level(axes, floor, "floor: the uniform law", "-.", INK)
     axes.margins(0.16)
     return figure
