@@ -144,3 +144,23 @@ def test_a_disk_that_fills_up_leaves_the_last_good_checkpoint(run, monkeypatch):
 def test_the_environment_names_what_a_result_may_depend_on():
     assert {"python", "torch", "threads", "platform"} <= set(environment())
     json.dumps(environment())
+
+
+def test_a_directory_that_cannot_be_written_is_said_to_be_so(tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(OSError, match=r"Cannot write to the run directory .*--run"):
+        Run.create(tmp_path / "file" / "run", Config())
+
+
+def test_leftovers_of_a_killed_save_go_with_the_next(run):
+    part = run.path / "checkpoints" / ".step-000000001.part"
+    part.mkdir(parents=True)
+    run.save(checkpoint(2))
+    assert [path.name for path in (run.path / "checkpoints").iterdir()] == ["step-000000002"]
+
+
+def test_the_best_checkpoint_is_not_pruned_with_the_others(run):
+    run.save(checkpoint(1), series="best", keep=1)
+    for step in (2, 3, 4):
+        run.save(checkpoint(step), keep=1)
+    assert (run.load().step, run.load(best=True).step) == (4, 1)

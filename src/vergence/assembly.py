@@ -31,8 +31,13 @@ class Assembled:
     learner: Any
 
     @cached_property
+    def validation(self) -> Samples:
+        """The part of the training data that is held out, for what is measured and chosen along training."""
+        return load(self.config, "validation")
+
+    @cached_property
     def test(self) -> Samples:
-        """The samples that are not trained on."""
+        """The samples that are seen after training only."""
         return load(self.config, "test")
 
 
@@ -51,7 +56,7 @@ def assemble(config: Config, samples: Samples | None = None) -> Assembled:
 
 def load(config: Config, split: str) -> Samples:
     """The samples a config names."""
-    options = {"limit": config.limit or None, "size": config.size or None}
+    options: dict[str, Any] = {"limit": config.limit, "size": config.size, "validation": config.watching.held_out}
     return data.load(config.data, split=split, **{name: value for name, value in options.items() if value})
 
 

@@ -87,9 +87,9 @@ def accuracies(run: Run, train: features.Features, test: features.Features) -> I
 
 
 def trained(run: Run) -> Assembled:
-    """The parts of a finished run with its weights."""
+    """The parts of a finished run with its weights: the best, where a criterion was set, or the last."""
     parts = assembly.assemble(run.config)
-    checkpoint = run.load()
+    checkpoint = run.load(best=True)
     if checkpoint is None:
         raise FileNotFoundError(f"{run.path} has no checkpoint yet: train it first, or continue it with --resume.")
     training.restore(parts.learner, None, checkpoint.tensors)

@@ -48,6 +48,8 @@ class Saving:
     """Epochs between checkpoints; the last step is always saved."""
     keep: int = 2
     """How many checkpoints to keep; an older one is the fallback when the newest is damaged."""
+    best: Literal["none", "effective_rank", "uniformity", "knn"] = "none"
+    """The measurement whose best checkpoint is kept as well, and used after training; knn alone needs labels."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,14 @@ class Watching:
     every: int = 10
     """Epochs between measurements of geometry, effective rank and (with labels) kNN accuracy; 0 for never."""
     samples: int = 512
-    """How many held-out samples they use."""
+    """How many held-out samples they use, at most."""
+    share: float = 0.1
+    """Share of the training data that is held out for them; the test data is never seen along training."""
+
+    @property
+    def held_out(self) -> float:
+        """The share that is not trained on: none when nothing is measured."""
+        return self.share if self.every else 0.0
 
 
 @dataclass(frozen=True)
@@ -90,6 +99,8 @@ class Config:
     """Encode at most this many samples at once, keeping the exact gradient of the whole batch; 0 for all at once."""
     workers: int = 0
     """Processes that decode images of folders too large for memory; the result does not depend on it."""
+    track: tuple[str, ...] = ("tensorboard",)
+    """Where the log goes besides log.jsonl: tensorboard, wandb, trackio, mlflow, or nowhere."""
     objective: Options = field(default_factory=dict)
     """Hyperparameters of the method's objective."""
     heads: Options = field(default_factory=dict)
@@ -113,6 +124,22 @@ class Config:
             value = getattr(self.optim, name)
             if not (math.isfinite(value) and value >= 0):
                 raise ValueError(f"optim.{name} must be a finite number that is not negative, got {value}")
+        self._check_measuring()
+
+    def _check_measuring(self) -> None:
+        for name in self.track:
+            if name not in tables.names("tracking"):
+                raise UnknownName("tracker", name, tables.names("tracking"))
+        if not 0 < self.watching.share < 1:
+            raise ValueError(f"watching.share must be between 0 and 1, got {self.watching.share}")
+        if self.saving.best != "none" and not self.watching.every:
+            raise ValueError(f"saving.best {self.saving.best} needs measurements: set watching.every to 1 or more")
+        if self.saving.keep < 1:
+            raise ValueError(f"saving.keep must be at least 1, got {self.saving.keep}")
+
+    def settings(self) -> dict[str, Any]:
+        """Every setting by its dotted name."""
+        return _flat(_plain(self))
 
     def to_yaml(self) -> str:
         return yaml.safe_dump(_plain(self), sort_keys=False, allow_unicode=True)
@@ -138,7 +165,7 @@ def from_mapping(values: Any, *, where: str = "config") -> Config:
 
 def differences(first: Config, second: Config) -> dict[str, tuple[Any, Any]]:
     """The settings in which two configs differ, by dotted name."""
-    one, two = _flat(_plain(first)), _flat(_plain(second))
+    one, two = first.settings(), second.settings()
     return {key: (one.get(key), two.get(key)) for key in {**one, **two} if one.get(key) != two.get(key)}
 
 
@@ -188,6 +215,8 @@ def _value(hint: Any, value: Any, where: str) -> Any:
             pass
     elif hint in (int, str, bool) and type(value) is hint:
         return value
+    elif hint == tuple[str, ...] and isinstance(value, list | tuple) and all(type(item) is str for item in value):
+        return tuple(value)
     elif hint == Options and isinstance(value, Mapping):
         return {key: tuple(item) if isinstance(item, list) else item for key, item in value.items()}
     raise ValueError(f"{where} must be {getattr(hint, '__name__', 'settings')}, got {value!r}")

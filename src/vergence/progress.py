@@ -13,7 +13,8 @@ class Progress:
 
     def __init__(self, total: int, *, start: int = 0, quiet: bool = False):
         self.total, self.start, self.done, self.quiet = total, start, start, quiet
-        self._began = self._printed = time.monotonic()
+        self._began = time.monotonic()
+        self._printed = 0.0
         self._samples = 0
         self._bar: Any = None
 
@@ -33,17 +34,22 @@ class Progress:
         if self._bar is not None:
             self._bar.stop()
 
+    @property
+    def seconds(self) -> float:
+        """Since the beginning."""
+        return time.monotonic() - self._began
+
     def advance(self, samples: int, **facts: float) -> None:
         """One more step that used ``samples`` samples; ``facts`` are shown beside the speed."""
         self.done += 1
         self._samples += samples
-        now = time.monotonic()
+        seconds = self.seconds
         words = [f"{name} {value:.4g}" for name, value in facts.items()]
-        words.append(f"{self._samples / max(1e-9, now - self._began):,.0f} samples/s")
+        words.append(f"{self._samples / max(1e-9, seconds):,.0f} samples/s")
         if self._bar is not None:
             self._bar.update(self._task, completed=self.done, description=" · ".join(words))
-        elif not self.quiet and (now - self._printed > PERIOD or self.done == self.total):
-            self._printed = now
-            left = (now - self._began) / (self.done - self.start) * (self.total - self.done)
+        elif not self.quiet and (seconds - self._printed > PERIOD or self.done == self.total):
+            self._printed = seconds
+            left = seconds / (self.done - self.start) * (self.total - self.done)
             words = [f"step {self.done}/{self.total}", *words, f"{left:.0f} s left"]
             print(" · ".join(words), file=sys.stderr, flush=True)

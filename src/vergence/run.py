@@ -57,11 +57,9 @@ class Run:
             raise FileExistsError(
                 f"{path} {what}. Continue it with --resume, replace it with --overwrite, or name another."
             )
-        try:
+        with run.writable():
             run.path.mkdir(parents=True, exist_ok=True)
             run.write_text("config.yaml", config.to_yaml())
-        except PermissionError as error:
-            raise PermissionError(f"Cannot write to the run directory {path}: {error.strerror}.") from error
         return run
 
     def check_same(self, config: Config) -> None:
@@ -84,7 +82,9 @@ class Run:
         """Hold the directory: two processes cannot train in one run. The lock dies with the process."""
         import fcntl
 
-        with open(self.path / ".lock", "w") as lock:
+        with self.writable():
+            lock = open(self.path / ".lock", "w")  # noqa: SIM115 - held as long as the context
+        with lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
@@ -93,11 +93,20 @@ class Run:
                 ) from error
             yield
 
+    @contextlib.contextmanager
+    def writable(self) -> Iterator[None]:
+        """Say in a sentence when the directory cannot be written."""
+        try:
+            yield
+        except OSError as error:
+            reason = f"Cannot write to the run directory {self.path}: {error.strerror}. Name another with --run."
+            raise type(error)(error.errno, reason) from error
+
     def clear(self) -> None:
-        for name in ("checkpoints",):
+        for name in CLEARED:
             shutil.rmtree(self.path / name, ignore_errors=True)
-        for name in ("log.jsonl", "timing.jsonl", "features.safetensors", "results.json", "report.html", "env.json"):
-            (self.path / name).unlink(missing_ok=True)
+            if not (self.path / name).is_dir():
+                (self.path / name).unlink(missing_ok=True)
 
     def write_text(self, name: str, text: str) -> Path:
         return write_bytes(self.path / name, text.encode())
@@ -130,42 +139,35 @@ class Run:
                 kept = [json.dumps(row) for row in self.rows(name) if row["step"] <= step]
                 self.write_text(name, "".join(f"{line}\n" for line in kept))
 
-    def save(self, checkpoint: Checkpoint, *, keep: int = 2) -> Path:
-        """Write a checkpoint, then prune all but the newest ``keep``."""
-        from safetensors.torch import save as serialise
-
+    def save(self, checkpoint: Checkpoint, *, keep: int = 2, series: str = "step") -> Path:
+        """Write a checkpoint, then prune all but the newest ``keep`` of its series."""
+        for log in self.path.glob("*.jsonl"):  # a checkpoint must not outlive the rows that led to it
+            _flush(log)
         home = self.path / "checkpoints"
-        final = home / f"step-{checkpoint.step:09d}"
+        final = home / f"{series}-{checkpoint.step:09d}"
         part = home / f".{final.name}.part"
-        shutil.rmtree(part, ignore_errors=True)
+        for left in home.glob(".*.part"):  # by a process that was killed while it saved
+            shutil.rmtree(left)
         part.mkdir(parents=True)
-        contents = {
-            TENSORS: serialise({name: tensor.contiguous() for name, tensor in checkpoint.tensors.items()}),
-            FACTS: json.dumps({"step": checkpoint.step, **checkpoint.facts}).encode(),
-        }
         try:
-            for name, data in contents.items():
-                _write_through(part / name, data)
-            digests = {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()}
-            _write_through(part / MANIFEST, json.dumps(digests).encode())
-            _flush_directory(part)
+            _write_checkpoint(part, checkpoint)
             shutil.rmtree(final, ignore_errors=True)
             os.rename(part, final)
         except OSError:
             shutil.rmtree(part, ignore_errors=True)
             raise
-        _flush_directory(home)
-        for old in self.checkpoints()[:-keep]:
+        _flush(home)
+        for old in self.checkpoints(series)[:-keep]:
             shutil.rmtree(old, ignore_errors=True)
         return final
 
-    def checkpoints(self) -> list[Path]:
-        """The checkpoint directories, oldest first."""
-        return sorted((self.path / "checkpoints").glob("step-*"))
+    def checkpoints(self, series: str = "step") -> list[Path]:
+        """The checkpoint directories of a series, oldest first."""
+        return sorted((self.path / "checkpoints").glob(f"{series}-*"))
 
-    def load(self) -> Checkpoint | None:
-        """The newest checkpoint whose checksums agree; ``None`` when there is none."""
-        for path in reversed(self.checkpoints()):
+    def load(self, *, best: bool = False) -> Checkpoint | None:
+        """The newest checkpoint whose checksums agree, or the ``best`` if one was chosen; ``None`` if there is none."""
+        for path in reversed(self.checkpoints() + (self.checkpoints("best") if best else [])):
             fault = _fault(path)
             if fault is None:
                 return _read(path)
@@ -174,7 +176,22 @@ class Run:
 
 
 # What may differ between a run and its continuation without changing what was computed so far.
-RESUMABLE = {"workers", "device", "saving.every", "saving.keep"}
+RESUMABLE = {"workers", "device", "saving.every", "saving.keep", "track"}
+
+# What an overwritten run loses; whatever else lies in its directory stays.
+CLEARED = (
+    "checkpoints",
+    "tensorboard",
+    "tracking.json",
+    "mlflow.db",
+    "log.jsonl",
+    "timing.jsonl",
+    "env.json",
+    "features.safetensors",
+    "baselines.safetensors",
+    "results.json",
+    "report.html",
+)
 
 
 def environment() -> dict[str, Any]:
@@ -201,8 +218,23 @@ def write_bytes(path: Path, data: bytes) -> Path:
     except OSError:
         part.unlink(missing_ok=True)
         raise
-    _flush_directory(path.parent)
+    _flush(path.parent)
     return path
+
+
+def _write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
+    """The files of a checkpoint, then the manifest with their checksums, each flushed to the disk."""
+    from safetensors.torch import save as serialise
+
+    contents = {
+        TENSORS: serialise({name: tensor.contiguous() for name, tensor in checkpoint.tensors.items()}),
+        FACTS: json.dumps({"step": checkpoint.step, **checkpoint.facts}).encode(),
+    }
+    for name, data in contents.items():
+        _write_through(folder / name, data)
+    digests = {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()}
+    _write_through(folder / MANIFEST, json.dumps(digests).encode())
+    _flush(folder)
 
 
 def _write_through(path: Path, data: bytes) -> None:
@@ -212,7 +244,8 @@ def _write_through(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def _flush_directory(path: Path) -> None:
+def _flush(path: Path) -> None:
+    """See that a file, or the names in a directory, are on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
