@@ -8,8 +8,7 @@ from torch import Tensor
 
 from vergence.types import Square
 
-ROWS, COLUMNS = 512, 2048  # views to a tile: 4 MiB of float32 whatever n, wide enough for full GEMM speed, and little
-# of the diagonal is computed twice
+ROWS, COLUMNS = 512, 2048  # views to a tile: 4 MiB of float32, wide enough for full speed, little of the diagonal twice
 SAFE = 1e-3  # below this share of the two squared norms, a + b - 2ab has lost digits and the pair is measured directly
 GATHERED = 2**22  # numbers gathered for direct measurement at a time
 DIRECT = "donot_use_mm_for_euclid_dist"
@@ -34,7 +33,7 @@ def augmented_distance(views: Float[Tensor, "n m *shape"], *, limit: float = mat
     distance = flat.new_zeros(n, n)
     for rows in _steps(0, n, ROWS // m):
         for columns in _steps(rows.start, n, COLUMNS // m):
-            tile = _tile(flat[rows], squares[rows], flat[columns], squares[columns])
+            tile = _tile(flat, squares, rows, columns)
             distance[rows, columns], distance[columns, rows] = tile, tile.T
     return torch.minimum(distance, distance.T).fill_diagonal_(0)
 
@@ -63,16 +62,18 @@ def _steps(start: int, stop: int, step: int) -> list[slice]:
     return [slice(first, min(first + max(1, step), stop)) for first in range(start, stop, max(1, step))]
 
 
-def _tile(left: Tensor, left_squares: Tensor, right: Tensor, right_squares: Tensor) -> Tensor:
+def _tile(flat: Tensor, squares: Tensor, rows: slice, columns: slice | Tensor) -> Tensor:
     """Augmented distances between two blocks of samples, from one matrix product."""
+    left, right, left_squares, right_squares = flat[rows], flat[columns], squares[rows], squares[columns]
     products = torch.addmm(right_squares.reshape(1, -1), left.flatten(0, 1), right.flatten(0, 1).T, alpha=-2)
     gaps = products.add_(left_squares.reshape(-1, 1)).view(*left_squares.shape, *right_squares.shape)
     smallest = gaps.amin(1).amin(2)  # this order reads rows in memory order: nine times faster than amin((1, 3))
+    place = torch.arange(len(flat), device=flat.device)
     lost = smallest < SAFE * (left_squares.amax(1)[:, None] + right_squares.amax(1))
-    for pairs in lost.nonzero().split(max(1, GATHERED // left[0].numel())):
+    for pairs in (lost & (place[rows][:, None] != place[columns])).nonzero().split(max(1, GATHERED // left[0].numel())):
         i, j = pairs.T
         smallest[i, j] = torch.cdist(left[i], right[j], compute_mode=DIRECT).amin((1, 2)).square()
-    return smallest.sqrt()
+    return smallest.clamp_min(0).sqrt()
 
 
 def _pruned(flat: Tensor, squares: Tensor, limit: float) -> Tensor:
@@ -85,7 +86,7 @@ def _pruned(flat: Tensor, squares: Tensor, limit: float) -> Tensor:
     for rows in _steps(0, n, ROWS // m):
         near = (bound[rows, rows.start :] <= limit + slack).any(0).nonzero()[:, 0] + rows.start
         for columns in near.split(max(1, COLUMNS // m)):
-            distance[rows, columns] = _tile(flat[rows], squares[rows], flat[columns], squares[columns])
+            distance[rows, columns] = _tile(flat, squares, rows, columns)
     return torch.minimum(distance, distance.T).fill_diagonal_(0)
 
 

@@ -3,11 +3,12 @@
 import math
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import normalize
 
 from vergence.theory.certificate import Certificate
-from vergence.types import Embedding, Scalar, Vector
+from vergence.types import Embedding, Scalar
 
 ROWS = 1024  # anchors per block: 32 MiB of float64 scores against 4096 embeddings
 
@@ -43,7 +44,7 @@ def limit_rate(z1: Embedding, z2: Embedding, *, temperature: float = 0.5) -> Sca
 
 def limit_deviation(
     z1: Embedding, z2: Embedding, *, negatives: int = 256, temperature: float = 0.5, draws: int = 64, seed: int = 0
-) -> Vector:
+) -> Float[Tensor, " draws"]:
     r"""Samples of :math:`L_M - \log M - \text{limit}` with M negatives drawn with replacement; their mean estimates it.
 
     With :math:`W_j = e^{z \cdot z_j^- / T} / U(z)`, the deviation is the mean of
