@@ -62,9 +62,8 @@ def test_a_service_hears_every_step_once_although_a_resumed_run_repeats_some(run
 
 def test_a_service_is_closed_also_after_an_error(run, service):
     name, library = service
-    with pytest.raises(RuntimeError, match="diverged"), tracked(run, [name]) as tell:
-        tell(row(1))
-        raise RuntimeError("diverged")
+    with pytest.raises(KeyError, match="step"), tracked(run, [name]) as tell:
+        tell({"loss": 1.0})
     assert library.asked[-1][0] in ("finish", "end_run")
 
 
@@ -138,6 +137,6 @@ def test_event_files_hold_the_log_and_nothing_twice_after_a_resume(run):
 
 def test_the_config_names_trackers_and_explains_others():
     assert Config(track=()).track == ()
-    with pytest.raises(ValueError, match="Unknown tracker 'wandbb'.*Did you mean 'wandb'"):
+    with pytest.raises(ValueError, match=r"Unknown tracker 'wandbb'.*Did you mean 'wandb'"):
         Config(track=("wandbb",))
     assert set(TRACKERS) == {"tensorboard", "wandb", "trackio", "mlflow"}

@@ -128,3 +128,39 @@ def test_a_checkpoint_of_another_architecture_is_refused():
     other, _ = started(replace(TINY, backbone={"hidden": (32,)}))
     with pytest.raises(ValueError, match="does not fit this method and encoder"):
         training.restore(other.learner, None, training.state(parts.learner, optimiser))
+
+
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("can't allocate memory")])
+def test_out_of_memory_names_a_chunk_that_fits(error, monkeypatch):
+    parts, optimiser = started()
+    outputs = parts.learner.outputs
+
+    def limited(views):
+        if len(views[0]) > 3:
+            raise error
+        return outputs(views)
+
+    monkeypatch.setattr(parts.learner, "outputs", limited)
+    with pytest.raises(training.OutOfMemory, match=r"encoding 8 samples at once: --chunk 2 fits"):
+        run(parts, optimiser)
+
+
+def test_an_error_that_is_not_about_memory_stays_itself(monkeypatch):
+    parts, optimiser = started()
+
+    def broken(views):
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+
+    monkeypatch.setattr(parts.learner, "outputs", broken)
+    with pytest.raises(RuntimeError, match="cannot be multiplied"):
+        run(parts, optimiser)
+
+
+def test_batch_norm_over_a_single_sample_is_refused():
+    with pytest.raises(ValueError, match="--chunk 1 gives it one"):
+        run(*started(replace(TINY, chunk=1)))
+
+
+def test_no_chunk_is_left_with_a_single_sample():
+    steps = run(*started(replace(TINY, chunk=7)))  # 8 = 7 + 1, so 4 + 4
+    assert len(steps) == 15

@@ -38,6 +38,10 @@ class LossNotFinite(RuntimeError):
     """The loss became NaN or infinite: training stops before the weights are touched."""
 
 
+class OutOfMemory(RuntimeError):
+    """A batch did not fit in memory; the message says which chunk does."""
+
+
 def steps_per_epoch(n: int, batch: int) -> int:
     """Whole batches in a pass; the remainder waits for another order."""
     if batch > n:
@@ -60,6 +64,8 @@ def fit(
     each = steps_per_epoch(len(samples.x), config.batch)
     total = each * config.epochs
     device = next(learner.parameters()).device
+    options = {"chunk": config.chunk, "precision": precision(config.precision, device)}
+    _check_norms(learner, config)
     learner.train()
     for number, (indices, x) in enumerate(batches(samples, config, start=start), start + 1):
         rate = optim.learning_rate(config.optim, number - 1, total, each)
@@ -69,7 +75,7 @@ def fit(
         views = recipe(x.to(device), keys.to(device))
         labels = None if samples.labels is None else samples.labels[indices].to(device)
         torch.manual_seed(_mix(config.seed, number * distributed.world() + distributed.rank()))  # dropout and the like
-        loss = gradient(learner, views, labels, chunk=config.chunk, precision=precision(config.precision, device))
+        loss = _gradient_in_memory(learner, views, labels, **options)
         _check_finite(loss, number, rate)
         if config.optim.clip:
             nn.utils.clip_grad_norm_(learner.parameters(), config.optim.clip)
@@ -182,13 +188,14 @@ def restore(learner: nn.Module, optimiser: torch.optim.Optimizer | None, tensors
 
 
 def _cached_gradient(learner: nn.Module, views: Sequence[Tensor], labels: Tensor | None, chunk: int) -> Tensor:
-    pieces = [[view[i : i + chunk] for view in views] for i in range(0, len(views[0]), chunk)]
+    # Pieces of nearly equal size: a remainder of one sample would have no variance for batch norm.
+    pieces = list(zip(*(view.tensor_split(math.ceil(len(view) / chunk)) for view in views), strict=True))
     with torch.no_grad():
         parts = [learner.outputs(piece) for piece in pieces]  # type: ignore[operator]
     whole = [torch.cat(column).requires_grad_() for column in zip(*parts, strict=True)]
     loss = learner.loss(whole, labels)  # type: ignore[operator]
     loss.backward()
-    caches = [None if output.grad is None else output.grad.split(chunk) for output in whole]
+    caches = [None if output.grad is None else output.grad.tensor_split(len(pieces)) for output in whole]
     for number, piece in enumerate(pieces):
         outputs = learner.outputs(piece)  # type: ignore[operator]
         live = [
@@ -196,6 +203,49 @@ def _cached_gradient(learner: nn.Module, views: Sequence[Tensor], labels: Tensor
         ]
         torch.autograd.backward([output for output, _ in live], [cache[number] for _, cache in live])
     return loss
+
+
+def _gradient_in_memory(learner: nn.Module, views: Sequence[Tensor], labels: Tensor | None, **options: Any) -> float:
+    """The gradient, or where memory ends an error that names the largest halved chunk for which it does not."""
+    try:
+        return gradient(learner, views, labels, **options)
+    except RuntimeError as error:
+        if not _is_out_of_memory(error):
+            raise
+    # Here and not above, where the error would still hold the tensors of the failed step.
+    n = len(views[0])
+    chunk = _fitting_chunk(learner, views, labels, **options)
+    advice = f"--chunk {chunk} fits" if chunk else "not even two fit: use smaller samples"
+    raise OutOfMemory(f"Out of memory while encoding {min(n, options['chunk'] or n)} samples at once: {advice}.")
+
+
+def _fitting_chunk(learner: nn.Module, views: Sequence[Tensor], labels: Tensor | None, **options: Any) -> int:
+    """The first of n/2, n/4, ..., 2 samples for which the step succeeds; 0 when none does."""
+    chunk = min(len(views[0]), options["chunk"] or len(views[0])) // 2
+    while chunk >= 2:
+        learner.zero_grad(set_to_none=True)
+        try:
+            # Several processes would have to try together: the half is then a guess.
+            if distributed.world() == 1:
+                gradient(learner, views, labels, **{**options, "chunk": chunk})
+            return chunk
+        except RuntimeError as error:
+            if not _is_out_of_memory(error):
+                raise
+        chunk //= 2
+    return 0
+
+
+def _is_out_of_memory(error: RuntimeError) -> bool:
+    # Accelerators have a class for it; the processor's allocator has only words.
+    return isinstance(error, torch.OutOfMemoryError) or "allocate memory" in str(error)
+
+
+def _check_norms(learner: nn.Module, config: Config) -> None:
+    """Refuse batch norm over a single sample, whose variance is nought."""
+    normalised = any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in learner.modules())
+    if normalised and config.chunk == 1:
+        raise ValueError("Batch norm needs at least two samples at once and --chunk 1 gives it one: use 2 or more.")
 
 
 def _check_finite(loss: float, number: int, rate: float) -> None:
