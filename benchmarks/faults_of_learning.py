@@ -4,8 +4,8 @@
     python benchmarks/faults_of_learning.py --seeds 1   one seed
     python benchmarks/faults_of_learning.py --peers     also what lightly, stable-pretraining and reptrix compute
 
-Every case is trained, or spoiled, from scratch; the doctor sees held-out embeddings, labels, the objective, its loss and
-the projector's weights, never the name of the fault.
+Every case is trained, or spoiled, from scratch; the doctor sees held-out embeddings, labels, objective, loss and the
+projector's weights, never the name of the fault.
 """
 
 import argparse

@@ -180,8 +180,8 @@ def temperature_too_low(found: Negatives, variance: float) -> Finding | None:
     if effective > SHARP and found.vanished_float32 < 0.2 and not shrunk:
         return None
     sentence = (
-        f"At temperature {found.temperature:g} embeddings have a variance of {variance:.2g} of 1, an anchor sees "
-        f"{effective:.1f} of {2 * found.batch - 2} negatives, and {100 * found.vanished_float32:.0f} % of gradients are 0."
+        f"At temperature {found.temperature:g} unit embeddings have a variance of {variance:.2g}, an anchor sees "
+        f"{effective:.1f} of {2 * found.batch - 2} negatives, and {100 * found.vanished_float32:.0f} % have no gradient."
     )
     return Finding(
         "temperature too low", sentence, "negatives", "Raise the temperature.", "--objective.temperature 0.2"

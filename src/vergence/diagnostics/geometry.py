@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from vergence.diagnostics import estimate
-from vergence.diagnostics.arrays import Array, chosen_rows, labels_for, loaded, sampled, shape, unit
+from vergence.diagnostics.arrays import Array, chosen_rows, chunks, labels_for, loaded, sampled, shape, unit
 from vergence.diagnostics.estimate import Estimate
 
 ANCHORS = 4096  # rows compared with all others; their sampling error is in the interval
@@ -24,9 +24,11 @@ def alignment(z1: Array, z2: Array, *, alpha: float = 2.0) -> Estimate:
     References:
         Wang & Isola (2020), Sec. 4.1.1. https://arxiv.org/abs/2005.10242
     """
-    first, second = paired(z1, z2)
-    distance = (first - second).norm(dim=1).pow(alpha)
-    return estimate.mean(distance.double().cpu().numpy())
+    if shape(z1, "z1") != shape(z2, "z2"):
+        raise ValueError(f"The views must have one shape; z1 has {list(z1.shape)}, z2 has {list(z2.shape)}")
+    pairs = zip(chunks(z1, "z1"), chunks(z2, "z2"), strict=True)
+    distances = torch.cat([(unit(first) - unit(second)).norm(dim=1).pow(alpha) for first, second in pairs])
+    return estimate.mean(distances.double().cpu().numpy())
 
 
 def uniformity(z: Array, *, t: float = 2.0, seed: int = 0) -> Estimate:
@@ -115,7 +117,7 @@ class Norms:
 
 def norms(h: Array) -> Norms:
     """Lengths of the rows: what a normalised objective never sees."""
-    lengths = loaded(h).norm(dim=1).double().cpu().numpy()
+    lengths = torch.cat([chunk.norm(dim=1) for chunk in chunks(h)]).double().cpu().numpy()
     mean = estimate.mean(lengths)
     return Norms(mean, float(lengths.std() / mean.value) if mean.value else math.nan, int((lengths == 0).sum()))
 
@@ -142,13 +144,6 @@ def neighbours(rows: Tensor, anchors: Tensor, *, k: int) -> tuple[Tensor, Tensor
         scores[torch.arange(len(part), device=rows.device), part] = -torch.inf
         found.append(scores.topk(min(k, len(rows) - 1), dim=1))
     return torch.cat([top.values for top in found]), torch.cat([top.indices for top in found])
-
-
-def paired(z1: Array, z2: Array) -> tuple[Tensor, Tensor]:
-    """Two views on the sphere, checked to be rows of the same samples."""
-    if shape(z1, "z1") != shape(z2, "z2"):
-        raise ValueError(f"The views must have one shape; z1 has {list(z1.shape)}, z2 has {list(z2.shape)}")
-    return unit(loaded(z1, "z1")), unit(loaded(z2, "z2"))
 
 
 def class_sums(rows: Tensor, targets: Tensor) -> Tensor:
