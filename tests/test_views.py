@@ -151,6 +151,13 @@ def test_bytes_and_their_floats_have_the_same_views():
     torch.testing.assert_close(simclr().view(x, keys(64)), simclr().view(x.float() / 255, keys(64)), atol=1e-5, rtol=0)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_other_floats_become_float32(dtype):
+    x = photographs(4, size=33).to(dtype) / 255
+    for recipe in (simclr(), simclr(size=16), glyph()):
+        assert recipe.view(x, keys(4)).dtype == recipe.plain(x).dtype == torch.float32
+
+
 def test_a_view_keeps_the_memory_format_of_its_image():
     x = photographs().contiguous(memory_format=torch.channels_last)
     view = simclr().view(x, keys(64))

@@ -13,11 +13,11 @@ from vergence.views.random import split
 Kind = Literal["image", "vector", "series", "text", "any"]
 Draw = Callable[[Tensor, Tensor], Tensor]
 
-SHAPES = {
-    "image": "[n, channels, height, width]",
-    "vector": "[n, d]",
-    "series": "[n, channels, time]",
-    "text": "[n, time]",
+FORMS = {
+    "image": ("uint8 or float", "[n, channels, height, width]"),
+    "vector": ("float", "[n, d]"),
+    "series": ("float", "[n, channels, time]"),
+    "text": ("int64", "[n, time]"),
 }
 
 
@@ -71,10 +71,9 @@ def require_samples(x: Tensor, kind: Kind) -> None:
     """A ValueError unless x is a batch of this kind; one pass over the numbers, none for bytes."""
     if kind == "any":
         return
-    dtypes = {"image": "uint8 or float", "text": "int64"}.get(kind, "float")
-    allowed = {"uint8 or float": x.dtype == torch.uint8 or x.is_floating_point(), "int64": x.dtype == torch.int64}
-    if x.ndim != SHAPES[kind].count(",") + 1 or not allowed.get(dtypes, x.is_floating_point()):
-        raise ValueError(f"x must be {dtypes} {SHAPES[kind]} for {kind} views, got {_name(x)}")
+    dtype, shape = FORMS[kind]
+    if x.ndim != shape.count(",") + 1 or not _has_dtype(x, kind):
+        raise ValueError(f"x must be {dtype} {shape} for {kind} views, got {_name(x)}")
     if kind == "image" and x.shape[1] not in (1, 3):
         raise ValueError(f"x must have 1 or 3 channels for image views, got {_name(x)}")
     if 0 in x.shape[1:]:
@@ -87,6 +86,12 @@ def require(condition: bool, option: str, value: object, allowed: str) -> None:
     """A ValueError that names the option, what came and what is allowed, unless the condition holds."""
     if not condition:
         raise ValueError(f"{option} must be {allowed}, got {value!r}")
+
+
+def _has_dtype(x: Tensor, kind: Kind) -> bool:
+    if kind == "text":
+        return x.dtype == torch.int64
+    return x.is_floating_point() or (kind == "image" and x.dtype == torch.uint8)
 
 
 def _require_range(x: Tensor, kind: Kind) -> None:

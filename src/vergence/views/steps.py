@@ -52,6 +52,7 @@ def plain_image(x: Images, *, size: int | None = None) -> Resized:
     n, _, height, width = x.shape
     if size is None or (height, width) == (size, size):
         return plain(x)
+    x = x if x.dtype == torch.uint8 else x.float()
     windows = plain_windows(n, height, width, square=True)
     return resample(x, *lattice(windows, torch.zeros(n, dtype=torch.bool), (height, width), (size, size)))
 
@@ -78,6 +79,7 @@ def soften(*, above: int) -> Step:
 
 def _through(x: Images, keys: Keys, *, steps: Sequence[Step], draws: int) -> Resized:
     _keep_freed_memory()
+    x = x if x.dtype == torch.uint8 else x.float()
     n, _, height, width = x.shape
     numbers = uniform(keys, draws)
     chunks = -(-x.numel() // CACHED) if x.device.type == "cpu" else 1
