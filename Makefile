@@ -15,8 +15,7 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(READY)      ## train SimCLR on the embedded digits, diagnose it, and write a report
-	$(BIN)/vergence train --data digits --method simclr --run runs/demo --overwrite
-	@echo "Open runs/demo/report.html in a browser."
+	$(BIN)/vergence train --data digits --method simclr --objective.temperature 0.2 --epochs 80 --run runs/demo --overwrite
 
 test: $(READY)      ## all tests but the slow ones
 	@sh tests/chromium.sh

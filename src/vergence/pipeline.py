@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import torch
 
 from vergence import assembly, distributed, features, launch, report
 from vergence import data as datasets
@@ -17,11 +19,16 @@ from vergence.data.files import label_file
 from vergence.diagnostics import thermometer
 from vergence.embeddings import read_embeddings
 from vergence.examination import examine
+from vergence.progress import Progress
+from vergence.ranking import augmentation_sets, rank_views, survey_views
 from vergence.recording import record
 from vergence.report.plain import spoken
+from vergence.report.ranking import ranking_page
+from vergence.report.reproduction import reproduction_page
 from vergence.run import Run, environment, write_bytes
 from vergence.tables import Rows
 
+SUFFIXES = {"safetensors": "safetensors", "torch": "pt2", "onnx": "onnx"}
 Array = Any  # a path to a file of embeddings, a numpy array or a tensor
 
 GLOSSARY = {
@@ -31,7 +38,7 @@ GLOSSARY = {
     "overwrite": "replace the run that is in the directory",
     "devices": "processes that share every batch, one on each accelerator or processor",
     "quiet": "no progress, only the result",
-    "data": "other data to embed, written as for train; by default the run's own",
+    "data": "the data, written as for train",
     "split": "which part of the data: train, validation or test",
     "output": "where to write",
     "target": "a run directory, or a file of embeddings (.npy, .npz, .safetensors, .parquet, .csv, .pt)",
@@ -44,6 +51,14 @@ GLOSSARY = {
     "batch": "samples in the batch that gave the loss",
     "width": "dimensions of the embeddings that gave the loss",
     "drop_nan": "leave out rows that hold NaN or infinity",
+    "per_class": "samples of each class that are looked at",
+    "view_count": "views of each sample, itself among them",
+    "resamples": "resamplings of the views, for the interval",
+    "graph": "build the augmentation graph of the best set too, and show its spectrum",
+    "seed": "seed of the random choices",
+    "claims": "numbers (42 62) or sources (tschannen) of claims; all when none is given",
+    "training": "include the claims that train encoders: minutes to an hour each",
+    "form": "what to write",
     "fail_on": "exit with status 1 on any of these verdicts, separated by commas, such as collapse,impossible",
 }
 
@@ -157,6 +172,66 @@ def compare(runs: tuple[Path, ...], *, output: Path | None = None) -> Answer:
     return Answer(tuple(lines), {"runs": rows})
 
 
+def suit(
+    *,
+    data: str = "digits",
+    per_class: int = 50,
+    view_count: int = 24,
+    resamples: int = 5,
+    graph: bool = False,
+    seed: int = 0,
+    output: Path | None = None,
+    quiet: bool = False,
+) -> Answer:
+    """Rank augmentation sets before training, by how well they concentrate the classes of your data."""
+    samples = datasets.load(data, split="train")
+    sets = augmentation_sets()
+    with Progress(len(sets), quiet=quiet) as progress:
+        ranking = rank_views(
+            samples, sets, per_class=per_class, views=view_count, resamples=resamples, seed=seed,
+            progress=lambda name: progress.advance(per_class),
+        )  # fmt: skip
+    survey = survey_views(samples, sets[ranking.sets[0].name], per_class=per_class, seed=seed) if graph else None
+    lines = [ranking.table(), *([survey.summary()] if survey else [])]
+    if output is not None:
+        command = f"vergence views --data {data} --per-class {per_class} --view-count {view_count}"
+        write_bytes(Path(output), ranking_page(ranking, samples, survey=survey, command=command).encode())
+        lines.append(f"Page: {output}")
+    return Answer(tuple(lines), {**ranking.to_dict(), **({"graph": survey.to_dict()} if survey else {})})
+
+
+def reproduce(
+    claims: tuple[str, ...] = (), *, training: bool = False, run: str | Path = "runs/claims", quiet: bool = False
+) -> Answer:
+    """Run the claims of the sources, all or by number or source, and say of each whether it is confirmed."""
+    from vergence.claims import CLAIMS, SOURCES
+    from vergence.claims.reproduction import chosen, findings
+
+    place = Path(run)
+    place.mkdir(parents=True, exist_ok=True)
+    rows = chosen(CLAIMS, claims, training=training)
+    found = []
+    with Progress(len(rows), quiet=quiet) as progress:
+        for finding in findings(rows, place / "claims.json"):
+            found.append(finding)
+            progress.advance(1)
+    page = write_bytes(place / "claims.html", reproduction_page(found, SOURCES).encode())
+    lines = [
+        f"{finding.number:>4}  {finding.verdict:13}  {finding.sentence}  ({finding.measured})" for finding in found
+    ]
+    surprising = [finding for finding in found if not finding.expected]
+    lines += [f"{len(found) - len(surprising)} of {len(found)} as the theory expects.", f"Page: {page}"]
+    return Answer(tuple(lines), {"claims": [vars(finding) for finding in found]}, failed=bool(surprising))
+
+
+def export(run: Path, *, output: Path | None = None, form: Literal["safetensors", "torch", "onnx"] = "torch") -> Answer:
+    """Write a run's encoder for other programs: weights (safetensors), a torch.export program, or ONNX."""
+    parts = trained(Run(run))
+    path = Path(output) if output else Path(run) / f"encoder.{SUFFIXES[form]}"
+    features.export(parts.learner.encoder, parts.recipe.plain(parts.samples.x[torch.arange(2)]), path, form=form)
+    return Answer((f"Encoder of {parts.learner.encoder.width} dimensions: {path}",), {"path": str(path), "form": form})
+
+
 def write_report(run: Path) -> Answer:
     """Write a run's page again from its files."""
     page = report.write(Run(run).path)
@@ -219,5 +294,14 @@ def _row(run: Run) -> dict[str, str]:
 
 STAGES = Rows(
     "verb",
-    {"train": train, "embed": embed, "doctor": doctor, "compare": compare, "report": write_report},
+    {
+        "train": train,
+        "embed": embed,
+        "doctor": doctor,
+        "views": suit,
+        "compare": compare,
+        "report": write_report,
+        "reproduce": reproduce,
+        "export": export,
+    },
 )

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from vergence.data import Samples
 from vergence.theory import Concentration, augmented_distance, closest_views, concentration_curve
+from vergence.theory.graph import GraphSurvey, survey
 from vergence.views import Recipe, from_letters, sample_keys
 
 LETTERS = "abcde"
@@ -139,6 +140,16 @@ def rank_views(
     notes = (LOWER_BOUND, *([NO_LABELS] if samples.labels is None else []))
     ordered = tuple(sorted(rows, key=lambda row: row.score))
     return Ranking(ordered, deltas, space, len(indices), views, resamples, notes)
+
+
+def survey_views(
+    samples: Samples, recipe: Recipe, *, per_class: int = 50, views: int = 8, seed: int = 0
+) -> GraphSurvey:
+    """The augmentation graph of the first ``per_class`` samples of each class under a recipe, decomposed."""
+    indices, labels = _chosen(samples, per_class)
+    stacks = _stack(recipe, samples.x[indices], views, seed, lambda batch: batch)
+    known = labels if samples.labels is not None else None
+    return survey(stacks, known, classes=samples.classes, seed=seed)
 
 
 def _measured(
