@@ -24,6 +24,7 @@ def freeze(parts: Assembled, run: Run) -> None:
     pictures = features.thumbnails(parts.test)
     trained = {**train.tensors("train"), **test.tensors("test"), **pictures}
     features.save(run.path / "features.safetensors", trained)
+    run.write_json("samples.json", _facts(parts))
     encoder = assembly.untrained(parts)
     baselines: dict[str, torch.Tensor] = {}
     for split, samples in (("train", parts.samples), ("test", parts.test)):
@@ -36,7 +37,17 @@ def freeze(parts: Assembled, run: Run) -> None:
     features.save(run.path / "baselines.safetensors", baselines)
 
 
-def assess(run: Run, *, skipped: tuple[tuple[str, str], ...] = ()) -> dict[str, Any]:
+def _facts(parts: Assembled) -> dict[str, Any]:
+    """What the page says about the samples besides their features."""
+    names = parts.test.names
+    return {
+        "classes": list(parts.test.classes),
+        "names": None if names is None else [str(name) for name in names[: features.THUMBNAILS]],
+        "skipped": [list(pair) for pair in parts.samples.skipped + parts.test.skipped],
+    }
+
+
+def assess(run: Run) -> dict[str, Any]:
     """Diagnose a run from its files alone, and leave results.json."""
     config, file = run.config, run.path / "features.safetensors"
     if not file.exists():
@@ -55,7 +66,7 @@ def assess(run: Run, *, skipped: tuple[tuple[str, str], ...] = ()) -> dict[str, 
         train_h=train.h,
         train_labels=train.labels,
         objective=method.objective,
-        loss=float(np.mean(final)),
+        loss=float(np.mean(final)) if final else None,
         batch=config.batch,
         seed=config.seed,
         classifiers=(),
@@ -63,7 +74,7 @@ def assess(run: Run, *, skipped: tuple[tuple[str, str], ...] = ()) -> dict[str, 
     ).to_dict()
     if train.labels is not None and test.labels is not None:
         results["accuracy"] = list(accuracies(run, train, test))
-    results["skipped"] = [list(pair) for pair in skipped]
+    results |= run.read_json("samples.json") or {}
     run.write_json("results.json", results)
     return results
 

@@ -20,6 +20,7 @@ from vergence.views import sample_keys
 CHUNK = 512  # samples encoded at once: enough to keep the cores busy, little enough for any memory
 THUMBNAILS = 2000
 THUMBNAIL_SIDE = 32
+MAPPED = 50_000  # rows of a foreign file that the map of its page shows
 EVALUATION_EPOCH = 2**31 - 1  # keys of the views used for measuring, which no training epoch uses
 
 
@@ -79,6 +80,14 @@ def thumbnails(samples: Samples) -> dict[str, Tensor]:
     if max(x.shape[-2:]) > THUMBNAIL_SIDE:
         x = nn.functional.interpolate(x.float(), size=THUMBNAIL_SIDE, mode="bilinear", antialias=True)
     return {"thumbnails": x.round().clamp(0, 255).to(torch.uint8)}
+
+
+def from_arrays(h: Any, labels: Any = None, *, limit: int = MAPPED) -> Features:
+    """Foreign arrays as features, at most ``limit`` rows evenly spaced: what a page can show."""
+    rows = np.linspace(0, len(h) - 1, min(len(h), limit)).astype(np.int64)
+    kept = None if labels is None else np.unique(np.asarray(labels), return_inverse=True)[1][rows]
+    shown = torch.as_tensor(np.asarray(h[rows], dtype=np.float32))
+    return Features(shown, labels=None if kept is None else torch.as_tensor(kept, dtype=torch.int64))
 
 
 def save(path: Path, tensors: Mapping[str, Tensor]) -> Path:

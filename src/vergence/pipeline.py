@@ -100,7 +100,7 @@ def train(
             return Answer((), {})
         place.write_json("env.json", environment())
         freeze(parts, place)
-        assess(place, skipped=parts.samples.skipped + parts.test.skipped)
+        assess(place)
     return write_report(place.path)
 
 
@@ -150,10 +150,12 @@ def doctor(
         if second_view is not None:
             z1, z2 = h, _embeddings(second_view, drop_nan=drop_nan)
         options = {"objective": objective, "loss": loss, "batch": batch, **hyperparameters}
-        results = examine(h, z1=z1, z2=z2, labels=_labels(labels), **options).to_dict()
+        labels = _labels(labels)
+        results = examine(h, z1=z1, z2=z2, labels=labels, **options).to_dict()
         if output is not None:
             Path(output).mkdir(parents=True, exist_ok=True)
             Run(output).write_json("results.json", results)
+            features.save(Path(output) / "features.safetensors", features.from_arrays(h, labels).tensors("test"))
             report.write(output)
     return Answer(tuple(spoken(results)), results, failed=_alarmed(results, fail_on))
 
