@@ -34,7 +34,7 @@ def glyph(
     translate: float = 0.1,
     elastic: float = 0.1,
     tone: float = 0.3,
-    cover: float = 0.4,
+    cover: float = 0.2,
 ) -> Recipe:
     """Views of small grey-scale glyphs: affine and elastic warps, contrast and brightness, a covered rectangle.
 
