@@ -1,6 +1,6 @@
 """Do networks trained with a contrastive loss find the top of the augmentation graph's spectrum?
 
-    python benchmarks/spectral_experiment.py --figures DIR [--data digits] [--steps 3000] [--seed 0]
+    python benchmarks/spectral_experiment.py [--figures DIR] [--data digits] [--steps 3000] [--seed 0]
 
 The graph of the views is the whole world: positive pairs are its edges, so the population loss of a network and its
 minimum are exact. The spectral loss, SimCLR's and Barlow Twins' train the same perceptron on the same pairs; the angles
@@ -194,7 +194,7 @@ def draw_sweep(trained_errors: list[tuple[int, float]], exact: list[tuple[int, f
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--figures", type=Path, required=True, help="a directory for the figures")
+    parser.add_argument("--figures", type=Path, default=Path("runs/spectral_experiment"), help="where to save figures")
     parser.add_argument("--data", default="digits", help="an image source of vergence.data")
     parser.add_argument("--samples", type=int, default=2000)
     parser.add_argument("--smallest", type=float, default=0.5, help="the smallest crop, as a share of the area")

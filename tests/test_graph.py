@@ -302,6 +302,13 @@ def test_the_smoothed_kernel_is_the_stated_gaussian():
     assert "bandwidth 0.7" in graph.note
 
 
+def test_principal_components_keep_what_lies_in_a_subspace():
+    plane = torch.linalg.qr(torch.randn(80, 5, generator=torch.Generator().manual_seed(1))).Q
+    plain, lifted = (AugmentationGraph.from_views(views) for views in (clouds(), clouds() @ plane.T))
+    assert "64 dimensions" in lifted.note
+    close(lifted.kernel.toarray(), plain.kernel.toarray(), 1e-4)
+
+
 def test_neighbours_are_the_nearest_in_order_across_tiles(monkeypatch):
     monkeypatch.setattr(graphs.smoothing, "TILE", 7)
     points = clouds(10, 3).reshape(30, 5)
