@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from vergence import config as configs
 from vergence import data, distributed, encoders
@@ -18,7 +18,7 @@ from vergence.views import VIEWS
 
 SUITED = {"vector": ("mlp", "tabular"), "series": ("temporal_convnet", "series"), "text": ("bigru", "text")}
 LARGE = 64  # pixels: from here on a small convnet sees too little of the image
-CALIBRATION = 4096  # samples that set the mean and deviation of the inputs
+CALIBRATION = 4096  # samples that set the mean and deviation of the inputs, and that tabular views draw from
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def assemble(config: Config, samples: Samples | None = None) -> Assembled:
     if samples is None:
         samples = load(config, "train")
     config = settle(config, samples)
-    recipe = VIEWS[config.views](**config.view)
+    recipe = VIEWS[config.views](**config.view).fitted(_some(samples))
     torch.manual_seed(config.seed)
     learner = build_learner(config, samples, recipe)
     if distributed.world() > 1:
@@ -93,7 +93,7 @@ def build_learner(config: Config, samples: Samples, recipe: Any) -> nn.Module:
 
 def build_encoder(config: Config, samples: Samples, recipe: Any) -> nn.Module:
     """The backbone behind a layer that standardises its inputs; text has nothing to standardise."""
-    plain = recipe.plain(samples.x[torch.arange(min(CALIBRATION, len(samples)))])
+    plain = recipe.plain(_some(samples))
     shape = tuple(plain.shape[1:])
     backbone: Any = encoders.build(config.encoder, shape, **config.backbone)
     if not plain.is_floating_point():
@@ -121,3 +121,7 @@ def untrained(parts: Assembled, *, batches: int = 8) -> nn.Module:
         if len(indices) > 1:
             encoder(parts.recipe.plain(parts.samples.x[indices].to(device(parts.config))))
     return encoder.eval()
+
+
+def _some(samples: Samples) -> Tensor:
+    return samples.x[torch.arange(min(CALIBRATION, len(samples)))]

@@ -121,7 +121,7 @@ def _accuracy_table(rows: Sequence[Mapping[str, Any]]) -> Markup:
     return table(["classifier", *kinds], lines, caption=caption)
 
 
-def _loss(record: Record, heat: Mapping[str, float]) -> Markup | None:
+def _loss(record: Record, heat: Mapping[str, Any]) -> Markup | None:
     steps, loss = record.series("step", "loss")
     if not len(steps):
         return None
@@ -134,7 +134,7 @@ def _loss(record: Record, heat: Mapping[str, float]) -> Markup | None:
     )
 
 
-def _thermometer(heat: Mapping[str, float]) -> Markup | None:
+def _thermometer(heat: Mapping[str, Any]) -> Markup | None:
     if not {"position", "chance", "floor"} <= heat.keys():
         return None
     positions = {"this run": float(heat["position"])}
