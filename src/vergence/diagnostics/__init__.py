@@ -4,6 +4,7 @@ from vergence.diagnostics.collapse import Collapse, collapse
 from vergence.diagnostics.estimate import Estimate
 from vergence.diagnostics.geometry import alignment, divergence, hubness, norms, tolerance, uniformity
 from vergence.diagnostics.negatives import duplicates, negatives
+from vergence.diagnostics.selection import selection
 from vergence.diagnostics.spectrum import (
     effective_rank,
     effective_rank_variants,
@@ -33,6 +34,7 @@ DIAGNOSTICS = Rows(
         "collapse": collapse,
         "duplicates": duplicates,
         "negatives": negatives,
+        "selection": selection,
     },
 )
 

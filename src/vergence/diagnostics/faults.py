@@ -180,8 +180,8 @@ def temperature_too_low(found: Negatives, variance: float) -> Finding | None:
     if effective > SHARP and found.vanished_float32 < 0.2 and not shrunk:
         return None
     sentence = (
-        f"At temperature {found.temperature:g} unit embeddings have a variance of {variance:.2g}, an anchor sees "
-        f"{effective:.1f} of {2 * found.batch - 2} negatives, and {100 * found.vanished_float32:.0f} % have no gradient."
+        f"At temperature {found.temperature:g} the variance of unit embeddings is {variance:.2g}, an anchor sees "
+        f"{effective:.1f} of {2 * found.batch - 2} negatives, and {100 * found.vanished_float32:.0f} % have no slope."
     )
     return Finding(
         "temperature too low", sentence, "negatives", "Raise the temperature.", "--objective.temperature 0.2"

@@ -1,0 +1,86 @@
+"""Selection without labels: which of several runs is best, by every label-free score; and how far to trust that."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import norm, rankdata
+
+# What makes a score good: its sort key, least first.
+SCORES: dict[str, Callable[[float], float]] = {
+    "effective_rank": lambda value: -value,
+    "lidar": lambda value: -value,
+    "participation_ratio": lambda value: -value,
+    "isotropy": lambda value: -value,
+    "matching": lambda value: -value,
+    "uniformity": lambda value: value,
+    "alignment": lambda value: value,
+    "hubness": lambda value: value,
+    "held_out_loss": lambda value: value,
+    "decay_exponent": lambda value: abs(value - 1),  # Agrawal et al. (2022): near 1 is best
+}
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Runs from best to worst by one score; with labels, how well that order is the order of accuracy.
+
+    ``agreement`` is Spearman's correlation, 1 when the score ranks as the labels do, with a 95 % interval.
+    """
+
+    score: str
+    runs: tuple[str, ...]
+    agreement: float | None = None
+    interval: tuple[float, float] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+
+def selection(
+    runs: Mapping[str, Mapping[str, Any]], accuracy: Mapping[str, float] | None = None
+) -> tuple[Ranking, ...]:
+    """Rank runs by each score of SCORES that all of them have.
+
+    ``runs`` maps a run's name to the ``diagnostics`` of its results; ``accuracy`` maps it to what labels say.
+    """
+    if len(runs) < 2:
+        raise ValueError(f"Ranking needs at least two runs; got {len(runs)}")
+    shared = [score for score in SCORES if all(score in found for found in runs.values())]
+    return tuple(
+        _ranking(score, {name: _value(found[score]) for name, found in runs.items()}, accuracy) for score in shared
+    )
+
+
+def _ranking(score: str, values: Mapping[str, float], accuracy: Mapping[str, float] | None) -> Ranking:
+    badness = {name: SCORES[score](value) for name, value in values.items()}
+    ordered = tuple(sorted(badness, key=badness.__getitem__))
+    if accuracy is None:
+        return Ranking(score, ordered)
+    agreement = spearman([-badness[name] for name in ordered], [accuracy[name] for name in ordered])
+    return Ranking(score, ordered, agreement, spearman_interval(agreement, len(ordered)))
+
+
+def spearman(first: Sequence[float], second: Sequence[float]) -> float:
+    """The correlation of ranks, NaN where one side has no order."""
+    ranks = np.stack([rankdata(first), rankdata(second)])
+    return float(np.corrcoef(ranks)[0, 1]) if ranks.std(axis=1).min() > 0 else math.nan
+
+
+def spearman_interval(correlation: float, n: int) -> tuple[float, float]:
+    """Fisher's interval with the variance 1.06 / (n - 3); for fewer than four runs, anything is possible.
+
+    References:
+        Fieller, Hartley & Pearson (1957), Biometrika 44.
+    """
+    if n < 4 or math.isnan(correlation):
+        return -1.0, 1.0
+    half = float(norm.ppf(0.975)) * math.sqrt(1.06 / (n - 3))
+    centre = math.atanh(max(-1 + 1e-12, min(1 - 1e-12, correlation)))
+    return math.tanh(centre - half), math.tanh(centre + half)
+
+
+def _value(found: Any) -> float:
+    return float(found["value"] if isinstance(found, Mapping) else found)

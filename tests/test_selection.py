@@ -1,0 +1,48 @@
+"""Selection: the order of scores, agreement with accuracy, and intervals."""
+
+import math
+
+import pytest
+from scipy.stats import spearmanr
+
+from vergence.diagnostics.selection import selection, spearman, spearman_interval
+
+
+def run(effective_rank, uniformity, decay_exponent, **others):
+    values = {"effective_rank": effective_rank, "uniformity": uniformity, "decay_exponent": decay_exponent, **others}
+    return {name: {"value": value} for name, value in values.items()}
+
+
+RUNS = {"a": run(10.0, -3.0, 1.1), "b": run(30.0, -2.0, 0.2), "c": run(20.0, -1.0, 3.0, lidar=3.0)}
+
+
+def test_each_score_is_read_in_its_own_direction_and_only_shared_ones_are_used():
+    found = {ranking.score: ranking.runs for ranking in selection(RUNS)}
+    assert found == {
+        "effective_rank": ("b", "c", "a"),
+        "uniformity": ("a", "b", "c"),
+        "decay_exponent": ("a", "b", "c"),
+    }
+
+
+def test_agreement_is_one_when_the_score_ranks_as_the_labels_do_and_minus_one_when_reversed():
+    found = {ranking.score: ranking.agreement for ranking in selection(RUNS, {"a": 0.9, "b": 0.8, "c": 0.7})}
+    assert found["uniformity"] == pytest.approx(1.0)
+    assert found["effective_rank"] == pytest.approx(-0.5)
+
+
+def test_spearman_is_scipys():
+    first, second = [1.0, 5.0, 2.0, 2.0, 9.0], [2.0, 4.0, 1.0, 3.0, 3.5]
+    assert spearman(first, second) == pytest.approx(spearmanr(first, second).statistic)
+    assert math.isnan(spearman([1.0, 1.0], [1.0, 2.0]))
+
+
+def test_few_runs_say_nothing_and_many_say_more():
+    assert spearman_interval(0.9, 3) == (-1.0, 1.0)
+    few, many = spearman_interval(0.9, 6), spearman_interval(0.9, 60)
+    assert few[0] < many[0] < 0.9 < many[1] < few[1]
+
+
+def test_one_run_cannot_be_ranked():
+    with pytest.raises(ValueError, match="at least two runs; got 1"):
+        selection({"a": RUNS["a"]})
