@@ -46,7 +46,9 @@ def rho(
     References:
         Huang et al. (2023), Theorem 1; the arXiv form as in Joshi & Mirzasoleiman (2023), Theorem B.1.
     """
-    sigma, epsilon, unstable, share = (torch.as_tensor(value).double() for value in (sigma, epsilon, unstable, share))
+    sigma, epsilon, unstable, share = (
+        torch.as_tensor(value, dtype=torch.float64) for value in (sigma, epsilon, unstable, share)
+    )
     lost, apart = unstable / share, (lipschitz * delta + 2 * epsilon) / radius
     if form == "published":
         return 2 * (1 - sigma) + lost + sigma * apart
@@ -63,8 +65,8 @@ def divergence_threshold(rho: Tensor | float, spread: Tensor | float) -> Tensor:
 
     Never above -1, and so out of reach, from :math:`\rho = 3 - \sqrt 5` on.
     """
-    rho = torch.as_tensor(rho).double().clamp_min(0)  # the arXiv form can be negative
-    return 1 - rho - (2 * rho).sqrt() - torch.as_tensor(spread) / 2
+    rho = torch.as_tensor(rho, dtype=torch.float64).clamp_min(0)  # the arXiv form can be negative
+    return 1 - rho - (2 * rho).sqrt() - torch.as_tensor(spread, dtype=torch.float64) / 2
 
 
 def separation(features: Views, labels: Labels, distance: Square, delta: float, epsilon: float) -> Certificate:
