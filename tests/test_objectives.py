@@ -130,7 +130,7 @@ from vergence.objectives import OBJECTIVES
 
 z1, z2 = torch.randn(2, 16, 8, generator=torch.Generator().manual_seed(0))
 z1.requires_grad_()
-for name in ("nt_xent", "two_modal", "align_uniform", "spectral", "barlow_twins"):
+for name in ("nt_xent", "barlow_twins"):
     plain, compiled = OBJECTIVES[name], torch.compile(OBJECTIVES[name], backend="aot_eager", fullgraph=True)
     losses = [f(z1, z2) for f in (plain, compiled)]
     torch.testing.assert_close(*losses)

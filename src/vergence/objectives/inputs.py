@@ -13,7 +13,9 @@ def checked(**embeddings: Tensor) -> tuple[Tensor, ...]:
     """The named embeddings in float32 or better: finite, at least two rows, one shape."""
     tensors = _shaped(embeddings)
     for name, z in zip(embeddings, tensors, strict=True):
-        _finite((name,), torch.linalg.vector_norm(z.detach(), dim=1))
+        # One pass sees whether anything is wrong; a second one says where.
+        if not torch.compiler.is_compiling() and not torch.isfinite(z.detach().sum()):
+            _finite((name,), torch.linalg.vector_norm(z.detach(), dim=1))
     return tensors
 
 

@@ -28,8 +28,8 @@ def barlow_twins(z1: Embedding, z2: Embedding, *, off_diagonal: float = 5e-3) ->
     .. math:: \sum_i (1 - C_{ii})^2 + \lambda \sum_{i \ne j} C_{ij}^2, \qquad C = \frac1n \hat z_1^\top \hat z_2
 
     Columns are standardised by their mean and population deviation, as by the authors' batch normalisation (without
-    its epsilon); a constant column correlates with nothing. Dividing by the sample deviation instead, as lightly does,
-    shrinks C by (n - 1) / n, and then even equal views have a loss.
+    its epsilon); a constant column correlates with nothing. Dividing by the sample deviation instead, as Huang et al.
+    do, shrinks C by (n - 1) / n, and then even equal views have a loss. solo-learn multiplies the sum by 0.025.
 
     References:
         Zbontar et al. (2021), eq. 1. https://arxiv.org/abs/2103.03230
@@ -79,17 +79,16 @@ class _Standardised(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, z: Tensor) -> Tensor:
-        mean = z.mean(0)
-        z = z - mean
-        deviation = torch.linalg.vector_norm(z, dim=0) / len(z) ** 0.5
+        standard, mean, inverse = torch.native_batch_norm(z, None, None, None, None, True, 0.0, 0.0)
         # What rounding leaves of a constant column is not a deviation.
-        constant = deviation <= 8 * torch.finfo(z.dtype).eps * mean.abs()
-        inverse = torch.where(constant, 0.0, 1 / deviation)
-        z.mul_(inverse)
-        ctx.save_for_backward(z, inverse)
-        return z
+        constant = 1 / inverse <= 8 * torch.finfo(z.dtype).eps * mean.abs()
+        ctx.save_for_backward(z, mean, inverse.masked_fill(constant, 0.0))
+        return standard.masked_fill_(constant, 0.0)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
-        z, inverse = ctx.saved_tensors
-        return torch.addcmul(grad - grad.mean(0), z, (grad * z).mean(0), value=-1) * inverse
+        z, mean, inverse = ctx.saved_tensors
+        none = (None, None, None)
+        return torch.ops.aten.native_batch_norm_backward(
+            grad, z, *none, mean, inverse, True, 0.0, [True, False, False]
+        )[0]

@@ -24,8 +24,8 @@ ROUNDS_UP_TO = 10.0
 # exponential and its sums. An accelerator wants fewer and larger products.
 CPU_TILE = 512
 ACCELERATOR_TILE = 4096
-# Exponentials kept for the backward pass: 16 MiB in float32 spare a batch of up to 1400 pairs its second product.
-KEPT = 2**22
+# Exponentials kept for the backward pass: the ten tiles, 10 MiB in float32, that a batch of 1024 pairs has.
+KEPT = 10 * 512**2
 
 
 def contrast(u: Embedding, *, temperature: float | Scalar) -> Vector:
@@ -112,7 +112,8 @@ class _SquaredScores(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, z1: Tensor, z2: Tensor) -> Tensor:
-        ctx.by_width = 2 * z1.shape[1] <= len(z1) + len(z2)
+        # Two Gram matrices and two gradients of that width, against three products of rows by rows.
+        ctx.by_width = 2 * z1.shape[1] * (len(z1) + len(z2)) <= 3 * len(z1) * len(z2)
         left, right = (product(z1.T, z1), product(z2.T, z2)) if ctx.by_width else (product(z1, z2.T), None)
         ctx.save_for_backward(z1, z2, left, right)
         return torch.dot(left.flatten(), (left if right is None else right).flatten())
@@ -122,8 +123,9 @@ class _SquaredScores(torch.autograd.Function):
         _refuse_second_derivative()
         z1, z2, left, right = ctx.saved_tensors
         factors = ((z1, right), (z2, left)) if ctx.by_width else ((left, z2), (left.T, z1))
-        first, second = (product(a, b).mul_(2 * grad) for a, b in factors)
-        return first, second
+        # Gradients of transposed embeddings are laid out as these are.
+        first, second = (product(a, b) if z1.is_contiguous() else product(b.T, a.T).T for a, b in factors)
+        return first.mul_(2 * grad), second.mul_(2 * grad)
 
 
 class _Grid:

@@ -1,0 +1,24 @@
+#!/bin/sh
+# Run the benchmarks given as arguments, or all of them, in an environment of their own beside the peers they measure.
+#
+#   sh benchmarks/run.sh                           all
+#   sh benchmarks/run.sh benchmarks/objectives.py  one
+#
+# Wheels of torchvision beside a CPU torch may lack compiled operators; the scripts declare them before importing lightly.
+set -e
+cd "$(dirname "$0")/.."
+PYTHON=${PYTHON:-python3}
+BIN=.venv-bench/bin
+
+if [ ! -e .venv-bench/.ready ] || [ pyproject.toml -nt .venv-bench/.ready ]; then
+    "$PYTHON" -m venv .venv-bench
+    "$BIN/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt -e . \
+        lightly==1.6.0 pytorch-metric-learning==2.9.0 kornia==0.9.0 faiss-cpu==1.15.1
+    touch .venv-bench/.ready
+fi
+
+[ $# -gt 0 ] || set -- benchmarks/*.py
+for script in "$@"; do
+    echo "== $script"
+    OMP_NUM_THREADS=1 "$BIN/python" "$script"
+done
