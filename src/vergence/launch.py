@@ -58,9 +58,9 @@ def joined() -> bool:
         accelerator = torch.accelerator.current_accelerator()
         if accelerator is not None:
             torch.accelerator.set_device_index(int(os.environ.get("LOCAL_RANK", "0")))
-        distributed.init_process_group(
-            "nccl" if accelerator and accelerator.type == "cuda" else "gloo", timeout=PATIENCE
-        )
+        # Flags and counts travel from processor to processor, also where the embeddings are on accelerators.
+        backend = "cpu:gloo,cuda:nccl" if accelerator and accelerator.type == "cuda" else "gloo"
+        distributed.init_process_group(backend, timeout=PATIENCE)
     return True
 
 

@@ -25,7 +25,7 @@ from vergence.recording import record
 from vergence.report.plain import spoken
 from vergence.report.ranking import ranking_page
 from vergence.report.reproduction import reproduction_page
-from vergence.run import Run, environment, write_bytes
+from vergence.run import Run, write_bytes
 from vergence.tables import Rows
 
 SUFFIXES = {"safetensors": "safetensors", "torch": "pt2", "onnx": "onnx"}
@@ -98,7 +98,6 @@ def train(
         record(parts, place, leads=leads, quiet=quiet or not leads)
         if not leads:
             return Answer((), {})
-        place.write_json("env.json", environment())
         freeze(parts, place)
         assess(place)
     return write_report(place.path)

@@ -11,8 +11,9 @@ from vergence import evaluation, features, launch, optim, training
 from vergence.assembly import Assembled
 from vergence.config import Config
 from vergence.diagnostics import alignment, effective_rank, thermometer, uniformity
+from vergence.distributed import gather
 from vergence.progress import Progress
-from vergence.run import Checkpoint, Run
+from vergence.run import Checkpoint, Run, environment
 from vergence.tracking import tracked
 
 CRITERIA = {
@@ -30,6 +31,8 @@ def record(parts: Assembled, run: Run, *, leads: bool, quiet: bool) -> None:
     optimiser = optim.optimiser(parts.learner, config.optim)
     told = max((row["step"] for row in run.rows()), default=0)
     start = restore(parts, run, optimiser, rewind=leads)
+    if leads:
+        run.write_json("env.json", environment())
     total = training.steps_per_epoch(len(parts.samples), config.batch) * config.epochs
     heat = _thermometer(parts)
     steps = training.fit(parts.learner, optimiser, parts.samples, parts.recipe, config, start=start)
@@ -60,6 +63,8 @@ def restore(parts: Assembled, run: Run, optimiser: torch.optim.Optimizer, *, rew
         _check_origin(checkpoint, parts.config)
         training.restore(parts.learner, optimiser, checkpoint.tensors)
     step = 0 if checkpoint is None else checkpoint.step
+    if len(gather(torch.tensor([step])).unique()) > 1:
+        raise RuntimeError(f"The processes see different checkpoints: all nodes must share the folder {run.path}.")
     if rewind:
         run.rewind(step)
     return step

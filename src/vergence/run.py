@@ -191,6 +191,7 @@ CLEARED = (
     "baselines.safetensors",
     "results.json",
     "report.html",
+    "samples.json",
 )
 
 
