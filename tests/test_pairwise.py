@@ -5,7 +5,7 @@ import torch
 from torch.nn.functional import normalize
 
 from vergence.objectives import pairwise
-from vergence.objectives.pairwise import contrast, cross_contrast, cross_log_sums, log_sums, squared_scores
+from vergence.objectives.pairwise import contrast, cross_contrast, cross_log_sums, log_mean, log_sums, squared_scores
 
 
 def directions(n, d=4, seed=0):
@@ -62,6 +62,13 @@ def test_the_log_sums_are_the_dense_ones(cut, n, k):
     same_with_gradient(ours, (u @ candidates.T / 0.3).logsumexp(1), weights, u, candidates)
 
 
+@pytest.mark.parametrize("n", [2, 7, 13])
+def test_the_log_mean_is_over_distinct_pairs(cut, n):
+    u = directions(n)
+    scores = (u @ u.T - 1)[~torch.eye(n, dtype=torch.bool)] / 0.3
+    same_with_gradient(log_mean(u, temperature=0.3), scores.exp().mean().log(), torch.tensor(1.0).double(), u)
+
+
 @pytest.mark.parametrize(("m", "k", "d"), [(9, 7, 3), (3, 5, 8)])
 def test_squared_scores_come_from_the_smaller_side(m, k, d):
     z1, z2 = directions(m, d), directions(k, d, seed=1)
@@ -82,7 +89,10 @@ def test_a_second_backward_pass_through_a_kept_graph_gives_the_same():
     torch.testing.assert_close(first, second, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("kernel", [lambda u: contrast(u, temperature=0.2), lambda u: squared_scores(u, u)])
+@pytest.mark.parametrize(
+    "kernel",
+    [lambda u: contrast(u, temperature=0.2), lambda u: log_mean(u, temperature=0.2), lambda u: squared_scores(u, u)],
+)
 def test_a_second_derivative_is_refused(kernel):
     u = directions(8)
     with pytest.raises(RuntimeError, match="no second derivative"):

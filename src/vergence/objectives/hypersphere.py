@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from vergence.objectives.inputs import directions, positive
-from vergence.objectives.pairwise import log_sums
+from vergence.objectives.pairwise import log_mean
 from vergence.types import Embedding, Scalar
 
 
@@ -92,6 +92,5 @@ def _alignment(u1: Tensor, u2: Tensor, alpha: float) -> Tensor:
 
 
 def _uniformity(u: Tensor, t: float) -> Tensor:
-    n = u.shape[0]
-    # On the sphere -t |u - v|^2 = 2t u.v - 2t: a score at temperature 1 / 2t.
-    return log_sums(u, temperature=1 / (2 * t)).logsumexp(0) - math.log(n * (n - 1)) - 2 * t
+    # On the sphere -t |u - v|^2 = 2t u.v - 2t: a score at temperature 1 / 2t, less its largest value.
+    return log_mean(u, temperature=1 / (2 * t))

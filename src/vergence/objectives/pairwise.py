@@ -5,6 +5,7 @@ n x n interactions is a short formula over the *contrast* of its anchors, ``logs
 the log-sum-exp alone. No matrix of scores outlives its tile, but for a few megabytes kept for the backward pass.
 """
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -46,6 +47,14 @@ def log_sums(u: Embedding, *, temperature: float | Scalar) -> Vector:
 def cross_log_sums(query: Embedding, candidates: Negatives, *, temperature: float | Scalar) -> Vector:
     """Per query, the log-sum-exp of its scores with all candidates."""
     return _log_sums(query, candidates, temperature)[0]
+
+
+def log_mean(u: Embedding, *, temperature: float) -> Scalar:
+    """The logarithm of the mean over distinct pairs of exp(score - 1/T); nought if all rows are equal."""
+    if 1 / temperature <= STEEP:
+        return _LogMean.apply(u, 1 / temperature)
+    n = len(u)
+    return _steep(u, None, temperature, None).logsumexp(0) - math.log(n * (n - 1)) - 1 / temperature
 
 
 def squared_scores(z1: Float[Tensor, "m d"], z2: Float[Tensor, "k d"]) -> Scalar:
@@ -105,6 +114,31 @@ class _Pairs(torch.autograd.Function):
             share = 0.5 if grid.symmetric else 1.0
             temperature_grad = -share * grid.scale * torch.dot(rows.flatten(), rows_grad.flatten())
         return rows_grad, None if grid.symmetric else columns_grad, temperature_grad, None
+
+
+class _LogMean(torch.autograd.Function):
+    """``log_mean`` in tiles. All pairs weigh the same, so their push is known up to a factor in the forward pass."""
+
+    @staticmethod
+    def forward(ctx: Any, u: Tensor, scale: float) -> Tensor:
+        grid = _Grid(u, None, scale, None)
+        total, push = u.new_zeros(()), torch.zeros_like(u)
+        pushes = grid.blocks(push)
+        for i, j in grid.tiles():
+            tile = grid.exponentials(i, j, grid.scores(i, j, grid.room(i, j)))
+            total += tile.sum() * (1 if i == j else 2)
+            if ctx.needs_input_grad[0]:
+                pushes[i].addmm_(tile, grid.columns[j])
+                if i != j:
+                    pushes[j].addmm_(tile.T, grid.rows[i])
+        ctx.save_for_backward(push.mul_(2 * scale / total))
+        return (total / (len(u) * (len(u) - 1)) * math.exp(-scale)).log()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        _refuse_second_derivative()
+        (gradient,) = ctx.saved_tensors
+        return gradient * grad, None
 
 
 class _SquaredScores(torch.autograd.Function):
