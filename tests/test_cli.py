@@ -117,7 +117,7 @@ def test_a_folder_of_photographs_with_one_broken_file_trains(tmp_path, capsys):
         (["train", "--batch", "5000"], "larger than the data"),
         (["doctor", "nothing.npy"], "nothing.npy"),
         (["doctor", "--loss", "5.5"], "--objective"),
-        (["report", "nowhere"], "not a run"),
+        (["report", "nowhere"], "No run directory at nowhere"),
         (["list", "method"], "Did you mean 'methods'"),
     ],
 )

@@ -1,6 +1,5 @@
 """ContrastiveEncoder: an encoder as a scikit-learn transformer, for pipelines and grid searches."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -22,19 +21,20 @@ class ContrastiveEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     the mappings ``objective``, ``view`` and ``backbone``, as in a config.
     """
 
-    def __init__(
+    # No types here: scikit-learn sets anything first and validates in fit.
+    def __init__(  # type: ignore[no-untyped-def]
         self,
-        method: str = "simclr",
+        method="simclr",
         *,
-        encoder: str = "auto",
-        views: str = "auto",
-        epochs: int = 50,
-        batch: int = 256,
-        learning_rate: float = 2e-3,
-        objective: Mapping[str, Any] | None = None,
-        view: Mapping[str, Any] | None = None,
-        backbone: Mapping[str, Any] | None = None,
-        random_state: Any = None,
+        encoder="auto",
+        views="auto",
+        epochs=50,
+        batch=256,
+        learning_rate=2e-3,
+        objective=None,
+        view=None,
+        backbone=None,
+        random_state=None,
     ):
         self.method = method
         self.encoder = encoder
@@ -71,7 +71,8 @@ class ContrastiveEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         recipe = assembly.VIEWS[self.config_.views](**self.config_.view)
         encoder = assembly.build_encoder(self.config_, samples, recipe)
         encoder.load_state_dict({name: torch.as_tensor(array) for name, array in self.weights_.items()})
-        return features.extract(encoder, samples, recipe).h.numpy()
+        h = features.extract(encoder, samples, recipe).h.numpy()
+        return h.astype(X.dtype) if X.dtype.kind == "f" else h
 
     def _validated(self, X: Any, *, reset: bool) -> np.ndarray:
         X = validate_data(self, X, reset=reset, allow_nd=True, dtype=[np.float32, np.float64, np.uint8])

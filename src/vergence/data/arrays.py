@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from vergence.data.files import label_file, tables
-from vergence.data.samples import Kind, Samples, in_memory, require_pairs
+from vergence.data.samples import Kind, Samples, in_memory
 from vergence.data.splits import part
 
 NUMPY = {torch.uint8: np.uint8, torch.float32: np.float32, torch.int64: np.int64}
@@ -40,7 +40,7 @@ def array(path: str, split: str, *, labels: str = "", kind: str = "") -> Samples
 def from_arrays(x: ArrayLike | Tensor, labels: ArrayLike | Tensor | None = None, *, kind: str = "") -> Samples:
     """Samples from arrays in memory, read by the same rules as a file."""
     samples = replace(from_array(_plain(x), kind=kind, source="x"), **label_fields(labels))
-    return require_pairs(in_memory(samples, memory=math.inf))
+    return in_memory(samples, memory=math.inf)
 
 
 def from_array(array: NDArray[Any], *, kind: str, source: str) -> Samples:

@@ -12,10 +12,10 @@ def spoken(results: Mapping[str, Any]) -> Iterator[str]:
     reading = results.get("thermometer")
     if reading:
         yield f"Thermometer ({reading['objective']}): chance {reading['chance']:.4f}, floor {reading['floor']:.4f}"
-        if reading.get("loss") is not None:
+        if reading.get("loss") is not None and reading.get("position") is not None:
             yield f"  loss {reading['loss']:.4f}: {reading['position']:.2f} of the way from chance (0) to the floor (1)"
     for name, entry in results.get("diagnostics", {}).items():
-        if isinstance(entry, Mapping) and "value" in entry:
+        if isinstance(entry, Mapping) and entry.get("value") is not None:
             interval = f" [{entry['low']:.4g}, {entry['high']:.4g}]" if entry.get("low") is not None else ""
             yield f"  {name.replace('_', ' '):24} {entry['value']:.4g}{interval}"
     for row in results.get("accuracy", ()):

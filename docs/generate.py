@@ -1,0 +1,104 @@
+"""Write what is generated: the tables in README.md and docs/*.md, from the tables of the code.
+
+python docs/generate.py            rewrite
+python docs/generate.py --check    exit with status 1 when something is out of date
+"""
+
+import re
+import sys
+from pathlib import Path
+
+from vergence import tables
+from vergence.methods import METHODS
+
+ROOT = Path(__file__).parents[1]
+
+
+def methods() -> str:
+    """METHODS as a table, each row with its paper from references.bib."""
+    papers = bibliography()
+    lines = ["| method | objective | structure | paper |", "|---|---|---|---|"]
+    for name, row in METHODS.items():
+        lines.append(f"| `{name}` | `{row.objective}` | {structure(row)} | {papers[row.paper]} |")
+    return "\n".join(lines)
+
+
+def structure(row) -> str:
+    """What a row compares, in words."""
+    if row.learner != "two_view":
+        return row.learner.replace("_", " ")
+    parts = {
+        "online": "two views, one network",
+        "detached": "two views, stop-gradient on one",
+        "momentum": f"moving average {row.momentum:g}",
+    }
+    extras = ["predictor"] * bool(row.predictor) + [f"queue of {row.queue}"] * bool(row.queue) + ["labels"] * row.labels
+    return ", ".join([parts[row.target], *extras])
+
+
+def bibliography() -> dict[str, str]:
+    """Keys of references.bib to a link with first author and year."""
+    found = {}
+    for entry in (ROOT / "references.bib").read_text(encoding="utf-8").split("\n@"):
+        key = re.search(r"\{(\w+),", entry)
+        author, year, eprint = (re.search(rf"{name}=\{{([^}}]*)", entry) for name in ("author", "year", "eprint"))
+        if key and author and year:
+            text = f"{author[1].split(',')[0]} et al. {year[1]}"
+            found[key[1]] = f"[{text}](https://arxiv.org/abs/{eprint[1]})" if eprint else text
+    return found
+
+
+def rows(room: str) -> str:
+    """A table of the code with the first sentence of each row's docstring."""
+    return "\n".join(
+        ["| name | |", "|---|---|", *(f"| `{name}` | {tables.summary(room, name)} |" for name in tables.names(room))]
+    )
+
+
+def tree() -> str:
+    """The rooms, one line each, from their first docstring line."""
+    source = ROOT / "src" / "vergence"
+    lines = []
+    for path in sorted(source.iterdir()):
+        door = path / "__init__.py" if path.is_dir() else path
+        if door.suffix == ".py" and door.exists() and path.name not in ("__init__.py", "__main__.py", "__pycache__"):
+            text = door.read_text(encoding="utf-8").split('"""')[1].strip().split("\n")[0]
+            lines.append(f"  {path.name + '/' * path.is_dir():18} {text}")
+    return "\n".join(["```", "src/vergence/", *lines, "```"])
+
+
+BLOCKS = {
+    "methods": methods,
+    "objectives": lambda: rows("objectives"),
+    "encoders": lambda: rows("encoders"),
+    "views": lambda: rows("views"),
+    "data": lambda: rows("data"),
+    "results": lambda: rows("theory"),
+    "tree": tree,
+}
+
+
+def filled(text: str) -> str:
+    """The text with every ``<!-- name -->...<!-- /name -->`` block made anew."""
+    for name, make in BLOCKS.items():
+        pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
+        if pattern.search(text):
+            made = make()
+            text = pattern.sub(lambda match, made=made: f"{match[1]}{made}\n{match[2]}", text)
+    return text
+
+
+def main() -> int:
+    stale = []
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        text = path.read_text(encoding="utf-8")
+        if filled(text) != text:
+            stale.append(path.name)
+            if "--check" not in sys.argv:
+                path.write_text(filled(text), encoding="utf-8")
+    print(f"out of date: {', '.join(stale)}" if stale else "all generated parts are up to date")
+    return 1 if stale and "--check" in sys.argv else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
