@@ -215,9 +215,14 @@ def _outside(found: Concentration, samples: Samples, indices: Tensor, labels: Te
     outside = {}
     for part in found.parts:
         rest = (labels == part.label).index_fill(0, part.members, False)
-        name = samples.classes[part.label] if part.label < len(samples.classes) else str(part.label)
-        outside[name] = tuple(indices[rest].tolist())
+        outside[_class_name(samples, part.label)] = tuple(indices[rest].tolist())
     return outside
+
+
+def _class_name(samples: Samples, label: int) -> str:
+    if samples.labels is None:
+        return "all samples"
+    return samples.classes[label] if label < len(samples.classes) else str(label)
 
 
 def _connections(stacks: Tensor, indices: Tensor, labels: Tensor, delta: float) -> tuple[float, tuple[Connection, ...]]:
