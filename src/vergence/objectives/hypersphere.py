@@ -5,9 +5,9 @@ import math
 import torch
 from torch import Tensor
 
-from vergence.objectives.inputs import directions, positive
-from vergence.objectives.pairwise import log_mean
-from vergence.types import Embedding, Scalar
+from vergence.objectives.inputs import direction, directions, positive
+from vergence.objectives.pairwise import cross_log_sums, log_mean
+from vergence.types import Embedding, Negatives, Scalar
 
 
 def alignment(z1: Embedding, z2: Embedding, *, alpha: float = 2.0) -> Scalar:
@@ -42,6 +42,7 @@ def align_uniform(
     z1: Embedding,
     z2: Embedding,
     *,
+    negatives: Negatives | None = None,
     align_weight: float = 1.0,
     uniform_weight: float = 1.0,
     alpha: float = 2.0,
@@ -49,7 +50,8 @@ def align_uniform(
 ) -> Scalar:
     r"""Alignment and uniformity together: :math:`w_a\, \mathrm{alignment} + w_u\, \mathrm{uniformity}`.
 
-    Uniformity is the mean of the two views'. Collapse is stable where the noise fraction of the features exceeds
+    Uniformity is the mean of the two views'. With ``negatives``, a queue of past keys, it is that of the pairs within
+    z1 and of z1 with the queue, all weighing the same: the authors' form for MoCo, where z2 has no gradient. Collapse is stable where the noise fraction of the features exceeds
     :math:`t\, w_u / w_a`; the paper saw it from a ratio :math:`w_a / w_u` of about 5.
 
     References:
@@ -57,7 +59,10 @@ def align_uniform(
     """
     positive(alpha=alpha, t=t)
     u1, u2 = directions(z1=z1, z2=z2)
-    uniform = (_uniformity(u1, t) + _uniformity(u2, t)) / 2
+    if negatives is None:
+        uniform = (_uniformity(u1, t) + _uniformity(u2, t)) / 2
+    else:
+        uniform = _uniformity_with(u1, direction("negatives", negatives, width=u1.shape[1]), t)
     return align_weight * _alignment(u1, u2, alpha) + uniform_weight * uniform
 
 
@@ -94,3 +99,10 @@ def _alignment(u1: Tensor, u2: Tensor, alpha: float) -> Tensor:
 def _uniformity(u: Tensor, t: float) -> Tensor:
     # On the sphere -t |u - v|^2 = 2t u.v - 2t: a score at temperature 1 / 2t, less its largest value.
     return log_mean(u, temperature=1 / (2 * t))
+
+
+def _uniformity_with(u: Tensor, others: Tensor, t: float) -> Tensor:
+    n, k = len(u), len(others)
+    within, across = n * (n - 1) / 2, n * k  # how many pairs
+    between = cross_log_sums(u, others, temperature=1 / (2 * t)).logsumexp(0) - 2 * t
+    return torch.logaddexp(_uniformity(u, t) + math.log(within), between) - math.log(within + across)

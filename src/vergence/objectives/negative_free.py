@@ -82,8 +82,10 @@ class _Standardised(torch.autograd.Function):
         standard, mean, inverse = torch.native_batch_norm(z, None, None, None, None, True, 0.0, 0.0)
         # What rounding leaves of a constant column is not a deviation.
         constant = 1 / inverse <= 8 * torch.finfo(z.dtype).eps * mean.abs()
-        ctx.save_for_backward(z, mean, inverse.masked_fill(constant, 0.0))
-        return standard.masked_fill_(constant, 0.0)
+        if torch.compiler.is_compiling() or constant.any():
+            inverse, standard = inverse.masked_fill(constant, 0.0), standard.masked_fill(constant, 0.0)
+        ctx.save_for_backward(z, mean, inverse)
+        return standard
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
