@@ -8,7 +8,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import NearestCentroid
 
-from vergence.evaluation import few_labels, knn, linear_probe, nearest_centre, wilson
+from vergence.evaluation import few_labels, knn, layers, linear_probe, nearest_centre, wilson
 
 
 def blobs(n=300, d=8, classes=3, noise=1.0, seed=0):
@@ -111,6 +111,13 @@ def test_few_labels_uses_that_many_labels_of_each_class():
     assert seen == [[4, 4, 4]] * 3
     assert result.interval[0] <= result.accuracy <= result.interval[1]
     assert result.accuracy < nearest_centre(train_h, train_labels, test_h, test_labels).accuracy
+
+
+def test_layers_show_where_the_information_ends():
+    train_h, train_labels, test_h, test_labels = splits(noise=0.5)
+    found = layers({"h": train_h, "z": 0 * train_h + 1}, train_labels, {"h": test_h, "z": 0 * test_h + 1}, test_labels)
+    assert found["h"].accuracy == 1.0
+    assert found["z"].accuracy < 0.5
 
 
 def test_errors_say_what_came():

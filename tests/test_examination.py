@@ -96,6 +96,14 @@ def test_every_fault_is_named_first(fault):
     assert found.recommendations[0]["measurement"]
 
 
+def test_few_rows_with_weak_pairs_are_not_called_shuffled():
+    weak, z1 = noise(40, 8, seed=11), noise(40, 8, seed=12)
+    match = faults.matching(z1, z1 + 2.5 * weak)
+    assert 0.6 < match.value < 0.8
+    assert faults.shuffled_pairs(match) is None
+    assert faults.shuffled_pairs(faults.matching(z1, weak)) is not None
+
+
 def test_a_trained_projector_is_not_called_frozen():
     layer = torch.nn.Linear(32, 16)
     optimiser = torch.optim.Adam(layer.parameters(), lr=1e-2)

@@ -155,6 +155,13 @@ def few_labels(
     return Accuracy(float(accuracies.mean()), (low, high), last.n, last.predictions, last.classifier, choices)
 
 
+def layers(
+    train: Mapping[str, Array], train_labels: Array, test: Mapping[str, Array], test_labels: Array, **options: Any
+) -> dict[str, Accuracy]:
+    """A linear probe on every layer, by name: where does what these labels need begin, and where does it end?"""
+    return {name: linear_probe(train[name], train_labels, test[name], test_labels, **options) for name in train}
+
+
 def wilson(successes: int, n: int, *, level: float = 0.95) -> tuple[float, float]:
     """Wilson's interval of a share: never leaves [0, 1], and is not empty at 0 or n successes."""
     z = float(norm.ppf(0.5 + level / 2))

@@ -15,8 +15,10 @@ from vergence.diagnostics.faults import Finding
 from vergence.diagnostics.geometry import alignment, divergence, hubness, norms, tolerance, uniformity
 from vergence.diagnostics.negatives import duplicates, negatives
 from vergence.diagnostics.spectrum import isotropy, lidar, spectrum
-from vergence.diagnostics.thermometer import SCALES, thermometer
+from vergence.diagnostics.thermometer import SCALES, Thermometer, thermometer
 from vergence.objectives import OBJECTIVES
+
+Batches = list[tuple[Tensor, ...]]  # first views, second views, labels
 
 BATCH = 256  # pairs in a batch where the size is not told
 WIDTH = 128  # dimensions where there are no embeddings to count them
@@ -117,32 +119,36 @@ def reading(
     if z1 is None or z2 is None:
         scale = thermometer(objective, n=batch or BATCH, d=WIDTH, loss=loss, **hyperparameters)
         return Part({"thermometer": scale}, (faults.impossible_loss(scale),))
-    n = min(batch or BATCH, len(z1))
+    n, d = min(batch or BATCH, len(z1)), shape(z1)[1]
     pairs = list(_batches(z1, z2, targets, n=n, seed=seed))
-    scale = thermometer(objective, n=n, d=shape(z1)[1], **hyperparameters)
-    again = _mean_loss(pairs, objective, scale.hyperparameters)
-    scale = thermometer(
-        objective, n=batch or n, d=shape(z1)[1], loss=again if loss is None else loss, **hyperparameters
-    )
-    held_out = Part({"thermometer": scale, "held_out_loss": again}, (faults.impossible_loss(scale),))
-    if "temperature" not in scale.hyperparameters:
-        return held_out
+    defaults = thermometer(objective, n=n, d=d, **hyperparameters).hyperparameters
+    again = _mean_loss(pairs, objective, defaults)
+    scale = thermometer(objective, n=batch or n, d=d, loss=again if loss is None else loss, **hyperparameters)
+    contrast = _contrast(z1, z2, targets, pairs, scale, again, seed=seed) if "temperature" in defaults else Part({})
+    measured = {"thermometer": scale, "held_out_loss": again, **contrast.measured}
+    return Part(measured, (faults.impossible_loss(scale), *contrast.findings))
+
+
+def _contrast(
+    z1: Array, z2: Array, targets: Tensor | None, pairs: Batches, scale: Thermometer, again: float, *, seed: int
+) -> Part:
+    """What negatives do at the objective's temperature."""
     temperature = scale.hyperparameters["temperature"]
-    told = negatives(z1, z2, labels=targets, batch=n, temperature=temperature, seed=seed)
-    raw = faults.raw_loss(pairs, temperature=temperature)
+    found = negatives(z1, z2, labels=targets, batch=len(pairs[0][0]), temperature=temperature, seed=seed)
     measured = {
-        "false_negatives": {**told.false_share.to_dict(), "by": told.by, "loss_floor": told.floor},
-        "effective_negatives": told.effective,
-        "vanished_float32": told.vanished_float32,
-        "vanished_float16": told.vanished_float16,
+        "false_negatives": {**found.false_share.to_dict(), "by": found.by, "loss_floor": found.floor},
+        "effective_negatives": found.effective,
+        "vanished_float32": found.vanished_float32,
+        "vanished_float16": found.vanished_float16,
     }
+    raw = faults.raw_loss(pairs, temperature=temperature)
     findings = (
         faults.temperature_too_high(scale),
-        faults.temperature_too_low(told, collapse(z1, seed=seed).variance),
-        faults.false_negatives(told),
+        faults.temperature_too_low(found, collapse(z1, seed=seed).variance),
+        faults.false_negatives(found),
         faults.unnormalised_input(scale, again, raw, norms(z1).mean.value),
     )
-    return Part({**held_out.measured, **measured}, (*held_out.findings, *findings))
+    return Part(measured, findings)
 
 
 def _uniformity(rows: Array, *, seed: int) -> dict[str, Any]:
@@ -161,7 +167,7 @@ def _batches(z1: Array, z2: Array, targets: Tensor | None, *, n: int, seed: int)
             yield rows1[part.to(rows1.device)], rows2[part.to(rows2.device)], labels[part].to(rows1.device)
 
 
-def _mean_loss(batches: list[tuple[Tensor, ...]], objective: str, hyperparameters: Mapping[str, Any]) -> float:
+def _mean_loss(batches: Batches, objective: str, hyperparameters: Mapping[str, Any]) -> float:
     """The objective on batches of held-out pairs; with a queue, the other keys of the batch stand in for it."""
     function = OBJECTIVES[objective]
     tensors = len(inspect.signature(function).parameters) - len(_choices(function))
