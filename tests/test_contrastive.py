@@ -54,7 +54,9 @@ def test_explicit_negatives_replace_the_other_keys():
     u, v, w = (normalize(z, dim=1) for z in (query, key, negatives))
     scores = torch.cat([(u * v).sum(1, keepdim=True), u @ w.T], 1) / 0.1
     expected = cross_entropy(scores, torch.zeros(8, dtype=torch.int64))
-    torch.testing.assert_close(info_nce(query, key, negatives=negatives), expected)
+    ours = info_nce(query, key, negatives=negatives)
+    torch.testing.assert_close(ours, expected)
+    torch.testing.assert_close(gradient(ours, query), gradient(expected, query))
 
 
 def test_one_explicit_negative_is_enough():

@@ -101,6 +101,7 @@ class _Pairs(torch.autograd.Function):
         _refuse_second_derivative()
         rows, columns, row_sums, column_sums = ctx.saved_tensors
         grid = _Grid(rows, columns, ctx.scale, ctx.partner)
+        grid.columns_are_fixed = not (grid.symmetric or ctx.needs_input_grad[1])
         row_grad = torch.zeros_like(row_sums) if row_grad is None else row_grad
         column_grad = torch.zeros_like(column_sums) if column_grad is None and columns is not None else column_grad
         row_weights = row_grad / row_sums
@@ -171,6 +172,7 @@ class _Grid:
         self.rows = self.blocks(rows)
         self.columns = self.rows if columns is None else self.blocks(columns)
         self.scratch: Tensor | None = None
+        self.columns_are_fixed = False
 
     def blocks(self, tensor: Tensor) -> tuple[Tensor, ...]:
         return tensor.split(self.side) if len(tensor) > self.side else (tensor,)
@@ -269,7 +271,7 @@ def _gradients(
             for scores, pairs in grid.positives(i, j, push):
                 scores.copy_(pull[pairs])
         rows_grads[i].addmm_(push, grid.columns[j], alpha=grid.scale)
-        if grid.serves_columns(i, j):
+        if grid.serves_columns(i, j) and not grid.columns_are_fixed:
             columns_grads[j].addmm_(push.T, grid.rows[i], alpha=grid.scale)
     return rows_grad, columns_grad
 
