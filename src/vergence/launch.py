@@ -73,13 +73,15 @@ def start(arguments: Sequence[str], *, devices: int, restarts: int = 3) -> int:
     environment = {**os.environ, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
     environment.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // devices)))
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={devices}"]
-    command += [f"--max-restarts={restarts}", "-m", "vergence", *arguments]
+    # The two dashes keep torchrun from reading --run as the beginning of an option of its own.
+    command += [f"--max-restarts={restarts}", "-m", "--", "vergence", *arguments]
     process = subprocess.Popen(command, env=environment)
     with Signals() as signals:
         while (status := _wait(process)) is None:
             if signals.received is not None:
                 process.send_signal(signal.SIGTERM)
-                return process.wait()
+                process.wait()
+                raise Stopped("Stopped; saved. --resume continues.")
     return status
 
 

@@ -244,8 +244,9 @@ def _train_together(place: Run, devices: int) -> Answer:
     launch.available(devices)
     status = launch.start(launch.resuming(place.path), devices=devices)
     if status:
-        finished = place.load()
-        raise launch.Stopped(f"The processes ended with status {status} at step {finished.step if finished else 0}.")
+        saved = place.load()
+        step = f"step {saved.step} is saved, --resume continues" if saved else "nothing is saved"
+        raise RuntimeError(f"The processes failed with status {status}; {step}.")
     return write_report(place.path)
 
 

@@ -153,9 +153,10 @@ class Run:
             _write_checkpoint(part, checkpoint)
             shutil.rmtree(final, ignore_errors=True)
             os.rename(part, final)
-        except OSError:
+        except OSError as error:
             shutil.rmtree(part, ignore_errors=True)
-            raise
+            reason = f"Cannot save {final}: {error.strerror}. The checkpoint before it is kept."
+            raise type(error)(error.errno, reason) from error
         _flush(home)
         for old in self.checkpoints(series)[:-keep]:
             shutil.rmtree(old, ignore_errors=True)

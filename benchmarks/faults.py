@@ -1,0 +1,315 @@
+"""The fault campaign: what a run survives, in figures. ``make faults``, or ``python benchmarks/faults.py --kills 20``.
+
+Processes that train are forked, run the same functions as ``vergence train`` and are killed at random moments; a run
+is continued until it ends and is then compared, byte by byte, with one that nobody disturbed.
+"""
+
+import argparse
+import multiprocessing
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from multiprocessing.sharedctypes import Synchronized
+from pathlib import Path
+
+import torch
+
+from vergence import assembly, launch, recording
+from vergence.config import Config, Saving, Watching
+from vergence.run import FACTS, MANIFEST, TENSORS, Run
+
+# Small, with everything that has to be carried over: moments, a moving average, a queue, a best checkpoint.
+CONFIG = Config(
+    data="digits",
+    method="moco",
+    encoder="mlp",
+    backbone={"hidden": (32,)},
+    heads={"projector": (32, 16), "queue": 256},
+    epochs=12,
+    batch=64,
+    limit=256,
+    watching=Watching(every=3, samples=64),
+    saving=Saving(every=1, best="knn"),
+)
+PHASES = ("starting", "training", "saving")
+FORK = multiprocessing.get_context("fork")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--kills", type=int, default=120)
+    parser.add_argument("--damages", type=int, default=400)
+    parser.add_argument("--signals", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    choices = parser.parse_args()
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        place, dice = Path(folder), random.Random(choices.seed)
+        whole = undisturbed(place / "whole")
+        print(killed(whole, place, kills=choices.kills, dice=dice), flush=True)
+        print(damaged(whole, place / "damaged", trials=choices.damages, dice=dice), flush=True)
+        print(terminated(whole, place, signals=choices.signals, dice=dice), flush=True)
+        print(full_disk(whole, place), flush=True)
+        print(killed_rank(place), flush=True)
+
+
+def undisturbed(path: Path) -> Run:
+    """A run from beginning to end."""
+    train(path)
+    return Run(path)
+
+
+def killed(whole: Run, place: Path, *, kills: int, dice: random.Random) -> str:
+    """Kill runs at random moments until enough kills are counted; every run is continued to its end."""
+    began = time.monotonic()
+    train(place / "timed")
+    length = time.monotonic() - began
+    where: Counter[str] = Counter()
+    runs = equal = 0
+    while sum(where.values()) < kills:
+        path = place / f"killed-{runs}"
+        while (phase := train_and_kill(path, after=dice.uniform(0, length / 2))) is not None:
+            where[phase] += 1
+        runs += 1
+        equal += identical(Run(path), whole)
+        shutil.rmtree(path)
+    shares = ", ".join(f"{where[phase]} while {phase}" for phase in PHASES)
+    return f"{sum(where.values())} SIGKILLs over {runs} runs ({shares}): {equal} of {runs} endings bitwise equal"
+
+
+def train_and_kill(path: Path, *, after: float) -> str | None:
+    """The phase in which a training process was killed, or nothing if it came to its end before."""
+    phase = FORK.Value("i", 0)
+    process = FORK.Process(target=train, args=(path, CONFIG, phase))
+    process.start()
+    process.join(after)
+    if process.is_alive():
+        os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    if process.exitcode == 0:
+        return None
+    if process.exitcode != -signal.SIGKILL:
+        raise SystemExit(f"A resumed process ended with status {process.exitcode}.")
+    return PHASES[phase.value]
+
+
+def train(path: Path, config: Config = CONFIG, phase: Synchronized | None = None) -> None:
+    """Begin a run or continue it, telling in which phase it is."""
+    torch.set_num_threads(1)
+    if phase is not None:
+        tell_phase(phase)
+    parts = assembly.assemble(config)
+    run = Run.create(path, parts.config, resume=True)
+    with run.locked():
+        recording.record(parts, run, leads=True, quiet=True)
+
+
+def tell_phase(phase: Synchronized) -> None:
+    """Make this process note in shared memory when it begins and ends a save."""
+    save, advance = Run.save, recording.Progress.advance
+
+    def saving(self: Run, *arguments: object, **options: object) -> Path:
+        phase.value = PHASES.index("saving")
+        path = save(self, *arguments, **options)  # type: ignore[arg-type]
+        phase.value = PHASES.index("training")
+        return path
+
+    def advancing(self: recording.Progress, *arguments: object, **facts: object) -> None:
+        phase.value = PHASES.index("training")
+        advance(self, *arguments, **facts)  # type: ignore[arg-type]
+
+    Run.save, recording.Progress.advance = saving, advancing  # type: ignore[method-assign]
+
+
+def identical(run: Run, whole: Run) -> bool:
+    """Whether two runs have the same log and the same last and best checkpoints, to the byte."""
+    names = [str(path.relative_to(whole.path)) for path in whole.path.glob("checkpoints/*/*")]
+    there = [str(path.relative_to(run.path)) for path in run.path.glob("checkpoints/*/*")]
+    return sorted(names) == sorted(there) and all(
+        (run.path / name).read_bytes() == (whole.path / name).read_bytes() for name in ["log.jsonl", *names]
+    )
+
+
+def damaged(whole: Run, path: Path, *, trials: int, dice: random.Random) -> str:
+    """Flip a bit of the newest checkpoint or cut a file short: loading must fall back to the one before."""
+    seen: Counter[str] = Counter()
+    done: Counter[str] = Counter()
+    for _ in range(trials):
+        shutil.copytree(whole.path, path)
+        run = Run(path)
+        before, newest = run.checkpoints()
+        name = dice.choice([TENSORS, FACTS, MANIFEST])
+        kind = dice.choice(["flipped bits", "truncations"])
+        data = bytearray((newest / name).read_bytes())
+        if kind == "flipped bits":
+            data[dice.randrange(len(data))] ^= 1 << dice.randrange(8)
+        else:
+            data = data[: dice.randrange(len(data))]
+        (newest / name).write_bytes(data)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            seen[kind] += f"step-{run.load().step:09d}" == before.name  # type: ignore[union-attr]
+        done[kind] += 1
+        shutil.rmtree(path)
+    return "; ".join(f"{seen[kind]} of {done[kind]} {kind} detected" for kind in sorted(done))
+
+
+def terminated(whole: Run, place: Path, *, signals: int, dice: random.Random) -> str:
+    """Send SIGTERM or SIGUSR1 at random steps; count the steps until the checkpoint, and continue to the end."""
+    steps: list[int] = []
+    equal = 0
+    for number in range(signals):
+        path, last = place / f"signal-{number}", whole.load().step  # type: ignore[union-attr]
+        heard = FORK.Value("i", 0)
+        process = FORK.Process(target=train_until_signal, args=(path, heard))
+        process.start()
+        wait_for_step(path, dice.randrange(1, last - 8))
+        os.kill(process.pid, dice.choice([signal.SIGTERM, signal.SIGUSR1]))
+        process.join()
+        steps.append(Run(path).load().step - heard.value)  # type: ignore[union-attr]
+        train(path)
+        equal += identical(Run(path), whole)
+        shutil.rmtree(path)
+    return (
+        f"{signals} SIGTERMs and SIGUSR1s: saved at most {max(steps)} step after the one that ended before the signal, "
+        f"{equal} of {signals} endings bitwise equal"
+    )
+
+
+def train_until_signal(path: Path, heard: Synchronized) -> None:
+    """Train, noting which step was the last to end before the signal came."""
+    done = [0]
+    advance, note = recording.Progress.advance, launch.Signals._note
+
+    def advancing(self: recording.Progress, *arguments: object, **facts: object) -> None:
+        advance(self, *arguments, **facts)  # type: ignore[arg-type]
+        done[0] = self.done
+
+    def noting(self: launch.Signals, *arguments: object) -> None:
+        heard.value = done[0]
+        note(self, *arguments)  # type: ignore[arg-type]
+
+    recording.Progress.advance, launch.Signals._note = advancing, noting  # type: ignore[method-assign]
+    try:
+        train(path, replace(CONFIG, saving=replace(CONFIG.saving, every=1000)))
+    except launch.Stopped:
+        return
+    raise SystemExit("The signal was not heard.")
+
+
+def wait_for_step(path: Path, step: int) -> None:
+    while len(Run(path).rows()) < step:
+        time.sleep(0.001)
+
+
+def full_disk(whole: Run, place: Path) -> str:
+    """Train on a disk that fills up, make room, and continue."""
+    if os.getuid():
+        return "disk full: not tried, as mounting a small disk needs root"
+    with Disk(place / "disk", megabytes=4) as disk:
+        path = disk.path / "run"
+        failures = 0
+        for free in (20_000, 80_000, 150_000):
+            disk.leave(free)
+            error = attempt(lambda: train(path))
+            failures += error is not None and "No space" in error
+            newest = Run(path).load() if path.exists() else None
+            print(f"  with {free:,} bytes free: {error}; newest good step {newest.step if newest else 0}")
+        disk.leave(None)
+        train(path)
+        return (
+            f"disk full {failures} times of 3: continued each time, ending "
+            f"{'bitwise equal' if identical(Run(path), whole) else 'DIFFERENT'}"
+        )
+
+
+class Disk:
+    """A small disk in memory, which can be filled to leave just so many bytes; it needs the right to mount."""
+
+    def __init__(self, path: Path, *, megabytes: int):
+        self.path, self.megabytes = path, megabytes
+
+    def __enter__(self) -> "Disk":
+        self.path.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={self.megabytes}m", "none", str(self.path)], check=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        subprocess.run(["umount", "-l", str(self.path)], check=True)
+
+    def leave(self, free: int | None) -> None:
+        """Fill all but ``free`` bytes; with ``None`` empty the ballast."""
+        ballast = self.path / "ballast"
+        ballast.unlink(missing_ok=True)
+        if free is not None:
+            ballast.write_bytes(bytes(max(0, shutil.disk_usage(self.path).free - free)))
+
+
+def attempt(work: Callable[[], None]) -> str | None:
+    """The error that a piece of work ends with in a process of its own; nothing when it succeeds."""
+    receiver, sender = FORK.Pipe(duplex=False)
+
+    def child() -> None:
+        try:
+            work()
+            sender.send(None)
+        except Exception as error:
+            sender.send(str(error))
+
+    process = FORK.Process(target=child)
+    process.start()
+    if not receiver.poll(300):
+        process.kill()
+        return "HUNG"
+    process.join()
+    return receiver.recv()
+
+
+def killed_rank(place: Path) -> str:
+    """Kill one of two processes under torchrun, which starts them again; compare with an undisturbed pair."""
+    whole, run = together(place / "pair"), together(place / "pair-killed", kill=True)
+    equal = identical(run, whole)
+    return f"a killed rank of two: restarted by torchrun, ending {'bitwise equal' if equal else 'DIFFERENT'}"
+
+
+def together(path: Path, *, kill: bool = False) -> Run:
+    """A run of two processes, one of which may be killed after a few steps."""
+    config = replace(CONFIG, epochs=30, track=())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    settings = path.with_suffix(".yaml")
+    config.write(settings)
+    command = [sys.executable, "-m", "vergence", "train", "--config", str(settings), "--run", str(path)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen([*command, "--devices", "2", "--quiet"], env=environment, stdout=subprocess.DEVNULL)
+    if kill:
+        wait_for_step(path, 40)
+        os.kill(worker(path), signal.SIGKILL)
+    if process.wait():
+        raise SystemExit(f"torchrun ended with status {process.returncode}.")
+    return Run(path)
+
+
+def worker(path: Path) -> int:
+    """The process number of a worker of the run: of those that name it, one that torchrun started last."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (entry / "cmdline").read_bytes().decode().split("\0")
+        except OSError:
+            continue
+        if str(path) in words and "--resume" in words and "torch.distributed.run" not in words:
+            found.append(int(entry.name))
+    return max(found)
+
+
+if __name__ == "__main__":
+    main()
