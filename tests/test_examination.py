@@ -180,6 +180,16 @@ def test_bad_input_is_explained():
     assert examine(torch.ones(50, 4)).label == "collapsed"
 
 
+def test_odd_inputs_are_examined_without_an_error():
+    given = sound()
+    h, z1, z2 = given["h"], given["z1"], given["z2"]
+    assert examine(h, labels=[0] * N).accuracy == ()
+    assert examine(h, labels=torch.arange(N), classifiers=()).label == "healthy"
+    assert examine(h, z1=z1, z2=torch.zeros_like(z2), objective="nt_xent").faults[0] == "dead view"
+    few = examine(h[:10], z1=z1[:10], z2=z2[:10], labels=[0, 1] * 5, objective="nt_xent", batch=256)
+    assert few.measured["thermometer"].n == 10  # the loss was recomputed, on ten pairs
+
+
 @pytest.mark.slow
 def test_faults_of_real_training_are_named_and_healthy_runs_raise_no_alarm():
     path = Path(__file__).parents[1] / "benchmarks" / "faults_of_learning.py"

@@ -129,12 +129,15 @@ def accuracies(
     seed: int = 0,
 ) -> Iterator[dict[str, Any]]:
     """Rows of the table of accuracies; without training rows, four fifths of ``h`` serve, and the rest is tested."""
-    if labels is None or not classifiers or len(set(np.asarray(labels).tolist())) < 2:
+    if labels is None or not classifiers:
         return
-    data = (train_h, train_labels, h, labels)
+    values = np.asarray(labels)
+    data = (train_h, train_labels, h, values)
     if train_h is None or train_labels is None:
-        fit, held_out = train_test_split(np.arange(len(labels)), test_size=0.2, random_state=seed)
-        data = (h[fit], labels[fit], h[held_out], labels[held_out])
+        fit, held_out = train_test_split(np.arange(len(values)), test_size=0.2, random_state=seed)
+        data = (h[fit], values[fit], h[held_out], values[held_out])
+    if len(np.unique(np.asarray(data[1]))) < 2:
+        return
     for classifier in classifiers:
         yield {"features": "representations", "labels": "all", **classifier(*data).to_dict()}
     few = evaluation.few_labels(*data, per_class=FEW, seed=seed)

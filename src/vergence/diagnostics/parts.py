@@ -89,7 +89,7 @@ def views(h: Array, z1: Array, z2: Array, *, seed: int = 0) -> Part:
 
 def classes(h: Array, targets: Tensor, *, seed: int = 0) -> Part:
     """What labels add: how classes lie, and whether the labels can be believed."""
-    if int(targets.max()) < 1:
+    if not 1 <= int(targets.max()) < len(targets) // 2:  # one class, or names of samples rather than classes
         return Part({})
     rows = sampled(h, 2 * PAIRS, seed=seed)
     labels = targets[torch.from_numpy(chosen_rows(len(targets), 2 * PAIRS, seed=seed))].to(rows.device)
@@ -116,14 +116,16 @@ def reading(
     **hyperparameters: Any,
 ) -> Part:
     """What the objective adds: where its loss stands, given or recomputed from the views, and what its negatives do."""
-    if z1 is None or z2 is None:
-        scale = thermometer(objective, n=batch or BATCH, d=WIDTH, loss=loss, **hyperparameters)
+    d = WIDTH if z1 is None else shape(z1)[1]
+    if z1 is None or z2 is None or norms(z1).zeros or norms(z2).zeros:  # a row of zeros has no direction to compare
+        scale = thermometer(objective, n=batch or BATCH, d=d, loss=loss, **hyperparameters)
         return Part({"thermometer": scale}, (faults.impossible_loss(scale),))
-    n, d = min(batch or BATCH, len(z1)), shape(z1)[1]
+    n = min(batch or BATCH, len(z1))
     pairs = list(_batches(z1, z2, targets, n=n, seed=seed))
     defaults = thermometer(objective, n=n, d=d, **hyperparameters).hyperparameters
     again = _mean_loss(pairs, objective, defaults)
-    scale = thermometer(objective, n=batch or n, d=d, loss=again if loss is None else loss, **hyperparameters)
+    told: dict[str, Any] = {"n": n, "loss": again} if loss is None else {"n": batch or n, "loss": loss}
+    scale = thermometer(objective, d=d, **told, **hyperparameters)
     contrast = _contrast(z1, z2, targets, pairs, scale, again, seed=seed) if "temperature" in defaults else Part({})
     measured = {"thermometer": scale, "held_out_loss": again, **contrast.measured}
     return Part(measured, (faults.impossible_loss(scale), *contrast.findings))
