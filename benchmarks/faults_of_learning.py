@@ -2,7 +2,7 @@
 
     python benchmarks/faults_of_learning.py             three seeds, about ten minutes on one core
     python benchmarks/faults_of_learning.py --seeds 1   one seed
-    python benchmarks/faults_of_learning.py --peers     also what lightly, stable-pretraining and reptrix compute
+    python benchmarks/faults_of_learning.py --peers     what lightly, stable-pretraining and reptrix compute instead
 
 Every case is trained, or spoiled, from scratch; the doctor sees held-out embeddings, labels, objective, loss and the
 projector's weights, never the name of the fault.
@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from vergence import data, encoders, views
 from vergence.examination import Examination, examine
-from vergence.learner import Learner
+from vergence.learners import Learner
 from vergence.methods import METHODS, Method
 from vergence.views import sample_keys
 
@@ -249,8 +249,11 @@ def table(named: Counter, alarmed: Counter, seeds: int) -> Iterator[str]:
     yield f"alarms on {sum(alarmed.values())} of {len(alarmed) * seeds} healthy runs {', '.join(alarms)}"
 
 
-def peers(seed: int = 0) -> Iterator[str]:
+def said_by_peers(seed: int = 0) -> Iterator[str]:
     """What other libraries' diagnostics compute on the same cases: numbers without verdicts."""
+    from peers import declare_operators
+
+    declare_operators()
     from lightly.utils.debug import std_of_l2_normalized
     from reptrix.rankme import get_rankme
 
@@ -274,7 +277,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     start = time.process_time()
-    lines = peers() if options.peers else table(*suite(options.seeds), options.seeds)
+    lines = said_by_peers() if options.peers else table(*suite(options.seeds), options.seeds)
     print(*lines, sep="\n")
     print(f"{time.process_time() - start:.0f} s of processor time")
 
