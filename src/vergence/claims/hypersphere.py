@@ -18,7 +18,6 @@ from vergence.objectives import (
     uniformity,
     uniformity_floor,
 )
-from vergence.objectives.pairwise import cross_log_sums, log_sums
 from vergence.theory import hypersphere as limits
 
 # The others look at columns one by one, so a rotation changes them.
@@ -287,8 +286,5 @@ def intra_batch_uniformity() -> Outcome:
     distances = [float((u - v).square().sum()) for u in batch for v in queue]
     distances += [float((batch[i] - batch[j]).square().sum()) for i in range(6) for j in range(i)]
     loop = math.log(sum(math.exp(-t * distance) for distance in distances) / len(distances))
-    temperature = 1 / (2 * t)
-    within_batch = log_sums(batch, temperature=temperature).logsumexp(0) - math.log(2)
-    with_queue = cross_log_sums(batch, queue, temperature=temperature).logsumexp(0)
-    tiled = float(torch.logaddexp(within_batch, with_queue)) - math.log(6 * 10 + 15) - 2 * t
-    return within(abs(tiled - loop), 1e-10)
+    tiled = align_uniform(batch, batch, negatives=queue, align_weight=0.0, t=t)
+    return within(abs(tiled.item() - loop), 1e-10)

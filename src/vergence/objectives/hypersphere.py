@@ -51,8 +51,9 @@ def align_uniform(
     r"""Alignment and uniformity together: :math:`w_a\, \mathrm{alignment} + w_u\, \mathrm{uniformity}`.
 
     Uniformity is the mean of the two views'. With ``negatives``, a queue of past keys, it is that of the pairs within
-    z1 and of z1 with the queue, all weighing the same: the authors' form for MoCo, where z2 has no gradient. Collapse is stable where the noise fraction of the features exceeds
-    :math:`t\, w_u / w_a`; the paper saw it from a ratio :math:`w_a / w_u` of about 5.
+    z1 and of z1 with the queue, all weighing the same: the authors' form for MoCo, where z2 has no gradient.
+    Collapse is stable where the noise fraction of the features exceeds :math:`t\, w_u / w_a`; the paper saw it from a
+    ratio :math:`w_a / w_u` of about 5.
 
     References:
         Wang & Isola (2020), Sec. 5. https://arxiv.org/abs/2005.10242
