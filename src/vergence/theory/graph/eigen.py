@@ -9,6 +9,8 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator, eigsh
 
 # Up to this many rows LAPACK takes under a second and, unlike Lanczos, cannot miss a copy of a repeated eigenvalue.
 DENSE = 1500
+# ARPACK's relative accuracy of an eigenvalue: an eighth less time than full precision, residuals still near 1e-10.
+TOLERANCE = 1e-9
 # The Lanczos start: any vector with no special direction; fixed, so that two runs agree.
 SEED = 0
 
@@ -55,7 +57,7 @@ def _search(operator: LinearOperator, k: int) -> Eigenpairs:
         values, vectors = scipy.linalg.eigh((dense + dense.T) / 2, subset_by_index=[size - k, size - 1])
     else:
         start = np.random.default_rng(SEED).standard_normal(size)
-        values, vectors = eigsh(operator, k=k, which="LA", v0=start)
+        values, vectors = eigsh(operator, k=k, which="LA", v0=start, tol=TOLERANCE)
     order = np.argsort(-values, kind="stable")
     return Eigenpairs(values[order], vectors[:, order])
 
