@@ -1,5 +1,6 @@
 """How many nats two variables share: bounds, estimators, and what no estimator can do."""
 
+from vergence.information.answers import Estimate as Estimate
 from vergence.information.bounds import (
     donsker_varadhan,
     info_nce,
@@ -10,7 +11,23 @@ from vergence.information.bounds import (
     nwj,
     smile,
 )
+from vergence.information.estimators import automatic, copula, entropies, neighbours, neural, table
+from vergence.information.estimators import estimate as estimate
+from vergence.information.usable import usable_information as usable_information
+from vergence.information.usable import wasserstein_dependency as wasserstein_dependency
 from vergence.tables import Rows
+
+ESTIMATORS = Rows(
+    "estimator",
+    {
+        "auto": automatic,
+        "neighbours": neighbours,
+        "copula": copula,
+        "neural": neural,
+        "entropies": entropies,
+        "table": table,
+    },
+)
 
 BOUNDS = Rows(
     "bound",

@@ -1,8 +1,8 @@
 """Critics: modules that score every x against every y, ``[n, dx], [k, dy] -> [n, k]``. Any such module serves."""
 
 import math
+from collections.abc import Callable
 from itertools import pairwise
-from typing import Protocol
 
 import torch
 from jaxtyping import Float
@@ -14,10 +14,8 @@ RowsX = Float[Tensor, "n dx"]
 RowsY = Float[Tensor, "k dy"]
 
 
-class Critic(Protocol):
-    """What an estimator asks of a critic: the scores of all pairs."""
-
-    def __call__(self, x: Tensor, y: Tensor) -> Tensor: ...
+# What an estimator asks of a critic: the scores of all pairs.
+Critic = Callable[[Tensor, Tensor], Tensor]
 
 
 class InnerProduct(nn.Module):

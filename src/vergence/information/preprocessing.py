@@ -1,0 +1,94 @@
+"""What happens to samples first: checks, and transformations that leave information unchanged."""
+
+import math
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from scipy.special import ndtri
+from scipy.stats import rankdata
+from torch import Tensor
+
+Rows = Float[np.ndarray, "n _"]
+Samples = np.ndarray | Tensor
+
+# Fewer pairs than this give intervals wider than any answer worth having.
+FEWEST = 50
+# A variable is a category if its rows take on average at least this many pairs per value.
+PAIRS_PER_VALUE = 10
+
+
+def checked(x: Samples, y: Samples) -> tuple[np.ndarray, np.ndarray]:
+    """The two variables as float64 ``[n, d]`` arrays, or an error that says what is wrong with them."""
+    rows = _rows("x", x), _rows("y", y)
+    if len(rows[0]) != len(rows[1]):
+        raise ValueError(f"x has {len(rows[0])} rows and y has {len(rows[1])}: row i of both must belong together.")
+    if len(rows[0]) < FEWEST:
+        raise ValueError(f"{len(rows[0])} pairs are too few to estimate information; at least {FEWEST} are needed.")
+    return rows
+
+
+def varying(name: str, rows: Rows) -> tuple[Rows, list[str]]:
+    """The columns that are not constant, and a sentence if some were."""
+    kept = np.ptp(rows, axis=0) > 0
+    if not kept.any():
+        return rows[:, :0], [f"{name} is constant, so it shares nothing."]
+    note = [f"{(~kept).sum()} constant columns of {name} were left out."] if not kept.all() else []
+    return rows[:, kept], note
+
+
+def categorical(rows: Rows) -> bool:
+    """Whether the rows are few values repeated, as those of a label or of a short code are."""
+    return len(np.unique(rows, axis=0)) * PAIRS_PER_VALUE <= len(rows)
+
+
+def codes(rows: Rows) -> np.ndarray:
+    """Each row's number among the distinct rows."""
+    return np.unique(rows, axis=0, return_inverse=True)[1].ravel()
+
+
+def one_hot(rows: Rows) -> Rows:
+    """Categories as corners of a simplex, so that any two are equally far."""
+    number = codes(rows)
+    return np.eye(number.max() + 1)[number]
+
+
+def gaussianised(rows: Rows) -> Rows:
+    """Every column replaced by the normal quantile of its rank: invertible column by column, so nothing is lost."""
+    return ndtri(rankdata(rows, axis=0) / (len(rows) + 1))
+
+
+def described(rows: Rows) -> tuple[Rows, Rows, Rows]:
+    """Three descriptions for a critic: the Gaussianised columns, the same turned by the radius, and the radius.
+
+    The radius is how far out a row is, Gaussianised: once among the Gaussianised columns and once among the columns in
+    units of their median deviation, because heavy tails show only there. Columns times the radius let a linear map
+    follow a rotation that depends on it.
+    """
+    columns = gaussianised(rows)
+    if rows.shape[1] == 1:
+        return columns, columns, np.zeros((len(rows), 0))
+    centred = rows - np.median(rows, axis=0)
+    scale = np.median(np.abs(centred), axis=0)
+    robust = centred / np.where(scale > 0, scale, centred.std(0))
+    near, far = (gaussianised((part**2).sum(1, keepdims=True)) for part in (columns, robust))
+    turned = np.concatenate([columns, columns * near, columns * (near**2 - 1)], axis=1)
+    return columns, turned, np.concatenate([near, near**2 - 1, far], axis=1)
+
+
+def _rows(name: str, samples: Samples) -> np.ndarray:
+    values = samples.detach().cpu().numpy() if isinstance(samples, Tensor) else np.asarray(samples)
+    if values.dtype.kind in "OUS":
+        values = np.unique(values, return_inverse=True)[1].reshape(values.shape)
+    if values.ndim == 0:
+        raise ValueError(f"{name} must have one row per sample; got a single number.")
+    values = values.reshape(len(values), math.prod(values.shape[1:])).astype(np.float64)
+    bad = ~np.isfinite(values).all(1)
+    if bad.any():
+        raise ValueError(f"{name} has {bad.sum()} rows with NaN or infinity, the first at row {int(bad.argmax())}.")
+    return values
+
+
+def tensor(rows: np.ndarray) -> Tensor:
+    """float32 for critics: their error is far above its rounding."""
+    return torch.from_numpy(rows).float()
