@@ -9,7 +9,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "vergence"
 
 # Each room may import the rooms before it in its line, and what is named for it below.
-SPINE = ["types", "objectives", "methods", "learner", "training", "pipeline", "cli"]
+SPINE = ["types", "objectives", "methods", "learners", "training", "pipeline", "cli"]
 MATHEMATICS = {"objectives", "diagnostics", "theory", "information"}
 FREE_OF_TORCH = {"cli", "config", "methods", "tables", "run", "progress"}
 VAGUE = {"utils", "util", "helpers", "helper", "common", "base", "core", "misc", "manager"}

@@ -27,14 +27,19 @@ TINY = Config(
 
 def heads(name: str) -> dict:
     row = METHODS[name]
+    if row.objective is None:
+        return {}
     return {"projector": (16, 8), "predictor": (8, 8) if row.predictor else (), "queue": 32 if row.queue else 0}
 
 
 def trained(name: str) -> tuple[list[float], torch.Tensor]:
     """The losses and the weights of a short training, by however many processes there are, in float64."""
     generator = torch.Generator().manual_seed(0)
-    samples = from_arrays(torch.randn(48, 6, generator=generator).numpy(), (torch.arange(48) % 3).numpy())
-    parts = assembly.assemble(replace(TINY, method=name, heads=heads(name)), samples)
+    pictures = name in ("rotation", "colourisation")
+    x = torch.rand(48, 8, 8, 3, generator=generator) if pictures else torch.randn(48, 6, generator=generator)
+    samples = from_arrays(x.numpy(), (torch.arange(48) % 3).numpy())
+    views = "simclr" if pictures else "tabular"
+    parts = assembly.assemble(replace(TINY, method=name, views=views, heads=heads(name)), samples)
     optimiser = optim.optimiser(parts.learner, parts.config.optim)
     losses = [step.loss for step in training.fit(parts.learner, optimiser, samples, parts.recipe, parts.config)]
     return losses, torch.cat([parameter.detach().flatten() for parameter in parts.learner.encoder.parameters()])

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from vergence.methods import METHODS, Method, customised
+from vergence.methods import METHODS, Method, customised, table
 
 
 @pytest.mark.parametrize("name", list(METHODS))
 def test_every_row_says_its_structure_and_cites_a_paper_we_list(name):
     row = METHODS[name]
-    assert row.objective in row.describe()
+    assert (row.objective or row.learner) in row.describe()
     bibliography = Path("references.bib").read_text(encoding="utf-8")
     assert f"{{{row.paper}," in bibliography
 
@@ -27,6 +27,9 @@ def test_every_row_says_its_structure_and_cites_a_paper_we_list(name):
         ({"objective": "nt_xen"}, "Did you mean 'nt_xent'"),
         ({"objective": "info_nce", "target": "frozen"}, "online, detached or momentum"),
         ({"objective": "info_nce", "queue": -1}, "negative"),
+        ({"objective": "nt_xent", "learner": "two_vew"}, "Did you mean 'two_view'"),
+        ({"objective": "nt_xent", "hyperparameters": {"critic": "concat"}}, "Unknown hyperparameter of nt_xent 'critic'"),
+        ({"objective": None, "learner": "infomax", "hyperparameters": {"critic": "bilnear"}}, "Did you mean 'bilinear'"),
     ],
 )
 def test_an_impossible_row_is_refused_when_it_is_built(unchecked, fields, message):
@@ -40,6 +43,17 @@ def test_overrides_replace_what_the_row_says_and_nothing_else():
     assert row.projector == (64, 32)
     assert row.hyperparameters["temperature"] == 0.2
     assert row.momentum == METHODS["moco"].momentum
+
+
+def test_a_method_without_heads_refuses_them():
+    with pytest.raises(ValueError, match="rotation has no heads, so there is no projector"):
+        customised("rotation", heads={"projector": (8,)}, objective={})
+
+
+def test_the_table_of_the_docs_has_a_line_for_every_method():
+    lines = table().splitlines()
+    assert len(lines) == 2 + len(METHODS)
+    assert all(f"`{name}`" in line for name, line in zip(METHODS, lines[2:], strict=True))
 
 
 def test_an_unknown_method_names_the_nearest():

@@ -12,9 +12,9 @@ from vergence import data, distributed, encoders
 from vergence.config import Config
 from vergence.data import Samples
 from vergence.encoders.norm import share_statistics
-from vergence.learner import Learner
-from vergence.methods import customised
-from vergence.views import VIEWS
+from vergence.learners import LEARNERS, Problem
+from vergence.methods import METHODS, customised
+from vergence.views import VIEWS, sample_keys
 
 SUITED = {"vector": ("mlp", "tabular"), "series": ("temporal_convnet", "series"), "text": ("bigru", "text")}
 LARGE = 64  # pixels: from here on a small convnet sees too little of the image
@@ -48,10 +48,12 @@ def assemble(config: Config, samples: Samples | None = None) -> Assembled:
     config = settle(config, samples)
     recipe = VIEWS[config.views](**config.view).fitted(_some(samples))
     torch.manual_seed(config.seed)
-    learner = build_learner(config, samples, recipe)
+    learner: Any = build_learner(config, samples, recipe).to(device(config))
+    if not METHODS[config.method].trains:
+        calibrate(learner.encoder, config, samples, recipe)
     if distributed.world() > 1:
         learner = share_statistics(learner)
-    return Assembled(config, samples, recipe, learner.to(device(config)))
+    return Assembled(config, samples, recipe, learner)
 
 
 def load(config: Config, split: str) -> Samples:
@@ -62,7 +64,10 @@ def load(config: Config, split: str) -> Samples:
 
 def settle(config: Config, samples: Samples) -> Config:
     """The config with every ``auto`` decided and every option written out: what the run directory records."""
+    row = METHODS[config.method]
     encoder, views = suited(samples)
+    if samples.kind == "image" and row.views != "auto":
+        views = row.views
     encoder = encoder if config.encoder == "auto" else config.encoder
     views = views if config.views == "auto" else config.views
     method = configs.method_options(config.method)
@@ -70,9 +75,10 @@ def settle(config: Config, samples: Samples) -> Config:
         config,
         encoder=encoder,
         views=views,
+        epochs=config.epochs if row.trains else 0,
         objective={**method["objective"], **config.objective},
         heads={**method["heads"], **config.heads},
-        view={**configs.row_options("views", views), **config.view},
+        view={**configs.view_options(config.method, views), **config.view},
         backbone={**configs.row_options("encoders", encoder), **config.backbone},
     )
 
@@ -88,17 +94,27 @@ def suited(samples: Samples) -> tuple[str, str]:
 def build_learner(config: Config, samples: Samples, recipe: Any) -> nn.Module:
     """The learner with fresh weights; its first layer knows the mean and deviation of the data."""
     method = customised(config.method, heads=config.heads, objective=config.objective)
-    return Learner(method, build_encoder(config, samples, recipe))
+    problem = Problem(
+        encoder=lambda view: build_encoder(config, samples, recipe, view=view),
+        shape=tuple(recipe.view(samples.x[torch.arange(2)], torch.arange(2)).shape[1:]),
+        classes=len(samples.classes) if samples.labels is not None else 0,
+    )
+    options = method.hyperparameters if method.objective is None else {}
+    return LEARNERS[method.learner](method, problem, **options)
 
 
-def build_encoder(config: Config, samples: Samples, recipe: Any) -> nn.Module:
-    """The backbone behind a layer that standardises its inputs; text has nothing to standardise."""
-    plain = recipe.plain(_some(samples))
-    shape = tuple(plain.shape[1:])
+def build_encoder(config: Config, samples: Samples, recipe: Any, *, view: int = 0) -> nn.Module:
+    """The backbone behind a layer that standardises its inputs; text has nothing to standardise.
+
+    It is built for the plain sample, which the first view resembles, or for another view.
+    """
+    x = _some(samples)
+    seen = recipe.view(x, sample_keys(config.seed, 0, torch.arange(len(x))), number=view) if view else recipe.plain(x)
+    shape = tuple(seen.shape[1:])
     backbone: Any = encoders.build(config.encoder, shape, **config.backbone)
-    if not plain.is_floating_point():
+    if not seen.is_floating_point():
         return backbone
-    first = encoders.Standardise(shape).measure(plain)
+    first = encoders.Standardise(shape).measure(seen)
     return encoders.with_width(nn.Sequential(first, backbone), backbone.width)
 
 
@@ -113,13 +129,20 @@ def device(config: Config) -> torch.device:
 def untrained(parts: Assembled, *, batches: int = 8) -> nn.Module:
     """The encoder before training, its batch norms calibrated on a few batches: the fair baseline."""
     torch.manual_seed(parts.config.seed)
-    encoder = build_encoder(parts.config, parts.samples, parts.recipe).to(device(parts.config)).train()
+    encoder = build_encoder(parts.config, parts.samples, parts.recipe).to(device(parts.config))
+    return calibrate(encoder, parts.config, parts.samples, parts.recipe, batches=batches)
+
+
+@torch.no_grad()
+def calibrate(encoder: nn.Module, config: Config, samples: Samples, recipe: Any, *, batches: int = 8) -> nn.Module:
+    """The encoder with its batch norms at the plain average over a few batches; no weight changes."""
+    encoder.train()
     for module in encoder.modules():
         if isinstance(module, nn.modules.batchnorm._BatchNorm):
             module.momentum = None  # a plain average over the batches seen
-    for indices in torch.arange(len(parts.samples)).split(parts.config.batch)[:batches]:
+    for indices in torch.arange(len(samples)).split(config.batch)[:batches]:
         if len(indices) > 1:
-            encoder(parts.recipe.plain(parts.samples.x[indices].to(device(parts.config))))
+            encoder(recipe.plain(samples.x[indices].to(device(config))))
     return encoder.eval()
 
 

@@ -20,7 +20,7 @@ def freeze(parts: Assembled, run: Run) -> None:
     """Freeze the run's features, and those of its baselines, into two files."""
     learner, recipe = parts.learner, parts.recipe
     train = features.extract(learner.encoder, parts.samples, recipe)
-    test = features.extract(learner.encoder, parts.test, recipe, projector=learner.projector, seed=parts.config.seed)
+    test = features.extract(learner.encoder, parts.test, recipe, branches=learner.branches, seed=parts.config.seed)
     pictures = features.thumbnails(parts.test)
     trained = {**train.tensors("train"), **test.tensors("test"), **pictures}
     features.save(run.path / "features.safetensors", trained)
@@ -70,7 +70,7 @@ def assess(run: Run) -> dict[str, Any]:
         batch=config.batch,
         seed=config.seed,
         classifiers=(),
-        **method.hyperparameters,
+        **(method.hyperparameters if method.objective is not None else {}),
     ).to_dict()
     if train.labels is not None and test.labels is not None:
         results["accuracy"] = list(accuracies(run, train, test))

@@ -146,17 +146,17 @@ def _settings(argv: Sequence[str]) -> list[tuple[str, Any, Any]]:
     base = dataclasses.replace(_starting_point(argv), **given)
     options = {
         **configs.method_options(base.method),
-        "view": configs.row_options("views", base.views),
+        "view": configs.view_options(base.method, base.views),
         "backbone": configs.row_options("encoders", base.encoder),
     }
     annotations = {
-        "objective": tables.keywords("objectives", METHODS[base.method].objective),
+        "objective": METHODS[base.method].declared(),
         "heads": {},
         "view": _declared("views", base.views),
         "backbone": _declared("encoders", base.encoder),
     }
     meanings = {
-        "objective": tables.glossary("objectives"),
+        "objective": tables.glossary("objectives") | tables.glossary("learners"),
         "heads": HEADS,
         "view": tables.glossary("views"),
         "backbone": tables.glossary("encoders"),

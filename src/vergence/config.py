@@ -172,9 +172,16 @@ def differences(first: Config, second: Config) -> dict[str, tuple[Any, Any]]:
 def method_options(method: str) -> dict[str, dict[str, Any]]:
     """What ``--objective.*`` and ``--heads.*`` may set for a method, with its defaults."""
     row = METHODS[method]
-    known = tables.keywords("objectives", row.objective)
+    known = row.declared()
     objective = {name: row.hyperparameters.get(name, known[name].default) for name in known if name != "negatives"}
-    return {"objective": objective, "heads": {name: getattr(row, name) for name in HEADS}}
+    heads = {} if row.objective is None else {name: getattr(row, name) for name in HEADS}
+    return {"objective": objective, "heads": heads}
+
+
+def view_options(method: str, views: str) -> dict[str, Any]:
+    """The options of a row of VIEWS with their defaults, or with the method's where its paper sets them."""
+    known = row_options("views", views)
+    return {**known, **{key: value for key, value in METHODS[method].view.items() if key in known}}
 
 
 def row_options(room: str, name: str) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Features: frozen representations and embeddings, made once per run; what follows training is a function of them."""
 
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,23 +44,22 @@ def extract(
     samples: Samples,
     recipe: Any,
     *,
-    projector: nn.Module | None = None,
+    branches: Sequence[nn.Module] = (),
     limit: int | None = None,
     seed: int = 0,
 ) -> Features:
-    """Frozen features of the first ``limit`` samples; with a projector also the embeddings of two views."""
-    device = _device(encoder)
-    modes = [(module, module.training) for module in (encoder, projector) if module is not None]
-    for module, _ in modes:
+    """Frozen features of the first ``limit`` samples; with a learner's branches also the embeddings of two views."""
+    device, training = _device(encoder), encoder.training
+    for module in (encoder, *branches):
         module.eval()
     representations, embeddings = [], []
     for indices, x in _chunks(samples, limit):
         x = x.to(device)
         representations.append(encoder(recipe.plain(x)).float().cpu())
-        if projector is not None:
+        if branches:
             views = recipe(x, sample_keys(seed, EVALUATION_EPOCH, indices).to(device))
-            embeddings.append([projector(encoder(view)).float().cpu() for view in views])
-    for module, training in modes:
+            embeddings.append([branch(view).float().cpu() for branch, view in zip(branches, views, strict=True)])
+    for module in (encoder, *branches):
         module.train(training)
     z1, z2 = (torch.cat(column) for column in zip(*embeddings, strict=True)) if embeddings else (None, None)
     h = torch.cat(representations)

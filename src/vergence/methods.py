@@ -32,10 +32,12 @@ class Method:
     """A frozen row that validates itself.
 
     ``target`` says where the keys come from: *online*, the same weights with gradient; *detached*, the same weights
-    without; *momentum*, a moving average of them. ``learner`` names the row of LEARNERS that trains it.
+    without; *momentum*, a moving average of them. ``learner`` names the row of LEARNERS that trains it; one that holds
+    its own loss has no ``objective`` and no heads, and the hyperparameters are its own. ``views`` and ``view`` are the
+    recipe for images and the options that the paper sets where the config leaves them open.
     """
 
-    objective: str
+    objective: str | None
     paper: str
     hyperparameters: Mapping[str, Any] = field(default_factory=dict)
     learner: str = "two_view"
@@ -49,18 +51,17 @@ class Method:
     queue: int = 0
     learnable: tuple[str, ...] = ()
     labels: bool = False
+    views: str = "auto"
+    view: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        known = tables.parameters("objectives", self.objective)
-        for name in self.hyperparameters:
-            if name not in known:
-                raise tables.UnknownName(f"hyperparameter of {self.objective}", name, known)
+        self._check_hyperparameters()
         refusals = {
             f"target must be online, detached or momentum, got {self.target!r}": self.target not in get_args(Target),
             f"momentum must be between 0 and 1, got {self.momentum}": not 0 <= self.momentum <= 1,
             f"queue must not be negative, got {self.queue}": self.queue < 0,
             f"{self.objective} takes no negatives, so it cannot use a queue (of {self.queue})": (
-                self.queue > 0 and "negatives" not in known
+                self.queue > 0 and "negatives" not in self.declared()
             ),
             "A queue holds keys without gradient: it needs target='momentum'": self.queue > 0
             and self.target == "online",
@@ -75,13 +76,47 @@ class Method:
             if refused:
                 raise ValueError(sentence)
 
+    def _check_hyperparameters(self) -> None:
+        if self.learner not in tables.names("learners"):
+            raise tables.UnknownName("learner", self.learner, tables.names("learners"))
+        known = self.declared()
+        for name, value in self.hyperparameters.items():
+            if name not in known:
+                raise tables.UnknownName(f"hyperparameter of {self.objective or self.learner}", name, known)
+            choices = known[name].choices
+            if choices and value not in choices:
+                raise tables.UnknownName(name, value, choices)
+
+    @property
+    def trains(self) -> bool:
+        """Whether there is anything to train."""
+        return self.learner != "untrained"
+
+    def declared(self) -> dict[str, tables.Parameter]:
+        """The keywords of the objective or, where there is none, of the learner."""
+        if self.objective is None:
+            return tables.keywords("learners", self.learner)
+        return tables.keywords("objectives", self.objective)
+
     def describe(self) -> str:
         """The structure in one line, as the papers draw it."""
+        if self.objective is None:
+            choices = ", ".join(f"{name}={value}" for name, value in self.hyperparameters.items())
+            return f"{self.learner}({choices}): {tables.summary('learners', self.learner)}"
+        if self.learner == "two_modal":
+            return f"{self.objective}(f1, g1 | f2, g2)"
         branches = "f, g" + (", predictor" if self.predictor else "")
         target = {"online": "same branch", "detached": "stop-gradient", "momentum": f"moving average {self.momentum}"}
         extra = f", queue of {self.queue}" if self.queue else ""
         return f"{self.objective}({branches} | {target[self.target]}{extra})"
 
+
+def alone(learner: str, paper: str, hyperparameters: Mapping[str, Any] | None = None, **fields: Any) -> Method:
+    """The row of a learner that holds its own loss: no objective, no heads."""
+    return Method(None, paper, hyperparameters or {}, learner=learner, projector=(), **fields)
+
+
+UNDISTORTED = {"colour": False, "grey": False, "blur": False}  # crops and flips only
 
 METHODS = Rows(
     "method",
@@ -90,6 +125,10 @@ METHODS = Rows(
         "flatclr": Method("flat_nce", "chen2021flatnce", {"temperature": 0.1}),
         "dcl": Method("decoupled", "yeh2022dcl", {"temperature": 0.1}),
         "align_uniform": Method("align_uniform", "wang2020hypersphere"),
+        "moco_align_uniform": Method(
+            "align_uniform", "wang2020hypersphere", {"align_weight": 3.0, "t": 3.0}, target="momentum", queue=4096,
+            momentum=0.99, projector_norm=False,
+        ),
         "revised_info_nce": Method("revised_info_nce", "huang2023generalization", {"temperature": 0.2}),
         "linear_contrastive": Method("linear_contrastive", "huang2023generalization"),
         "spectral": Method("spectral", "haochen2021spectral", projector=(2048, 1000), projector_final_norm=True),
@@ -113,6 +152,18 @@ METHODS = Rows(
         "barlow_twins": Method("barlow_twins", "zbontar2021barlow", projector=(2048, 2048, 2048)),
         "vicreg": Method("vicreg", "bardes2022vicreg", projector=(2048, 2048, 2048)),
         "supervised_contrastive": Method("supervised", "khosla2020supcon", {"temperature": 0.1}, labels=True),
+        "clip": Method(
+            "two_modal", "radford2021clip", {"temperature": 0.07}, learner="two_modal", projector=(128,),
+            learnable=("temperature",),
+        ),
+        "infomax": alone("infomax", "tschannen2020mutual", views="halves"),
+        "infomax_nwj": alone("infomax", "tschannen2020mutual", {"bound": "nwj"}, views="halves"),
+        "infomax_dv": alone("infomax", "tschannen2020mutual", {"bound": "donsker_varadhan"}, views="halves"),
+        "rotation": alone("rotation", "gidaris2018rotation", view=UNDISTORTED),
+        "colourisation": alone("colourisation", "zhang2016colorization", view=UNDISTORTED),
+        "bigan": alone("bigan", "donahue2017bigan", view=UNDISTORTED),
+        "supervised": alone("classifier", "he2016resnet", labels=True, view=UNDISTORTED),
+        "random": alone("untrained", "saxe2011random"),
     },
 )  # fmt: skip
 
@@ -120,9 +171,19 @@ METHODS = Rows(
 def customised(name: str, *, heads: Mapping[str, Any], objective: Mapping[str, Any]) -> Method:
     """The row ``name`` with the config's overrides; the row checks itself again."""
     row: Method = METHODS[name]
+    if heads and row.objective is None:
+        raise ValueError(f"{name} has no heads, so there is no {', '.join(heads)} to set.")
     for key in heads:
         if key not in HEADS:
             raise tables.UnknownName("head setting", key, HEADS)
     hyperparameters = {**row.hyperparameters, **objective}
     fields: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in heads.items()}
     return dataclasses.replace(row, hyperparameters=hyperparameters, **fields)
+
+
+def table() -> str:
+    """METHODS in Markdown: name, structure and paper of every row."""
+    lines = ["| Method | Structure | Paper |", "|---|---|---|"]
+    lines += [f"| `{name}` | {row.describe()} | [{row.paper}] |" for name, row in METHODS.items()]
+    return "\n".join(lines)
+

@@ -44,14 +44,16 @@ def record(parts: Assembled, run: Run, *, leads: bool, quiet: bool) -> None:
             if leads:
                 row = _row(parts, step, measured=_due(step, config.watching.every, last))
                 if is_best(row, run.rows, config.saving.best):
-                    run.save(_checkpoint(parts, optimiser, step), keep=1, series="best")
+                    run.save(_checkpoint(parts, optimiser, step.number), keep=1, series="best")
                 run.log(row)
                 run.log({"step": step.number, "seconds": round(bar.seconds, 3)}, name="timing.jsonl")
                 tell(row)
                 if last or stopping or _due(step, config.saving.every, last):
-                    run.save(_checkpoint(parts, optimiser, step), keep=config.saving.keep)
+                    run.save(_checkpoint(parts, optimiser, step.number), keep=config.saving.keep)
             if stopping and not last:
                 raise launch.Stopped(f"Stopped after step {step.number} of {total}; saved. --resume continues.")
+    if leads and not total:
+        run.save(_checkpoint(parts, optimiser, 0), keep=1)  # nothing to train, but something to use
     if leads and run.checkpoints("best"):
         training.restore(parts.learner, None, run.load(best=True).tensors)  # type: ignore[union-attr]
 
@@ -84,7 +86,7 @@ def watch(parts: Assembled) -> dict[str, float]:
     config, learner = parts.config, parts.learner
     # At most a quarter of what is trained on: every ten epochs, that takes less than 5 % of the time.
     limit = max(2, min(config.watching.samples, len(parts.samples) // 4))
-    options = {"projector": learner.projector, "limit": limit, "seed": config.seed}
+    options = {"branches": learner.branches, "limit": limit, "seed": config.seed}
     made = features.extract(learner.encoder, parts.validation, parts.recipe, **options)
     measured = {
         "alignment": alignment(made.z1, made.z2).value,
@@ -100,6 +102,8 @@ def watch(parts: Assembled) -> dict[str, float]:
 def _thermometer(parts: Assembled) -> Callable[[float], float]:
     """A loss to its place between chance (0) and floor (1), for the progress line."""
     method = parts.learner.method
+    if method.objective is None:
+        return lambda loss: float("nan")  # a loss without a scale has no place on it
     scale = thermometer(method.objective, n=parts.config.batch, d=parts.learner.width, **method.hyperparameters)
     span = scale.chance - scale.floor
     return lambda loss: (scale.chance - loss) / span if span else float("nan")
@@ -111,9 +115,9 @@ def _row(parts: Assembled, step: training.Step, *, measured: bool) -> dict[str, 
     return row | watch(parts) if measured else row
 
 
-def _checkpoint(parts: Assembled, optimiser: torch.optim.Optimizer, step: training.Step) -> Checkpoint:
+def _checkpoint(parts: Assembled, optimiser: torch.optim.Optimizer, step: int) -> Checkpoint:
     facts = {"method": parts.config.method, "version": metadata.version("vergence")}
-    return Checkpoint(step.number, training.state(parts.learner, optimiser), facts)
+    return Checkpoint(step, training.state(parts.learner, optimiser), facts)
 
 
 def _check_origin(checkpoint: Checkpoint, config: Config) -> None:

@@ -50,6 +50,12 @@ class Parameter:
     default: Any
     positional: bool = False
 
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """What a ``Literal`` allows; empty where the signature names no choices."""
+        words = re.fullmatch(r"Literal\[(.*)\]", self.annotation)
+        return ast.literal_eval(f"({words[1]},)") if words else ()
+
 
 def names(room: str) -> list[str]:
     """The rows of a room's table, in order."""

@@ -1,4 +1,4 @@
-"""Learner: views -> loss, for any row of METHODS."""
+"""Learner: two views -> loss, for every row of METHODS that compares embeddings of one kind of data."""
 
 import math
 from collections.abc import Sequence
@@ -9,9 +9,15 @@ from torch import Tensor, nn
 
 from vergence.distributed import gather
 from vergence.encoders import mlp
+from vergence.learners.problem import Problem
 from vergence.memory import MovingAverage, Queue
 from vergence.methods import Method
 from vergence.objectives import Objective
+
+
+def two_view(method: Method, problem: Problem) -> nn.Module:
+    """One encoder for two views of each sample, with the heads and the memory of the method's row."""
+    return Learner(method, problem.encoder(0))
 
 
 class Learner(nn.Module):
@@ -31,13 +37,18 @@ class Learner(nn.Module):
         self.predictor = mlp([widths[-1], *method.predictor]) if method.predictor else nn.Identity()
         self.target = MovingAverage(self.branch) if method.target == "momentum" else None
         self.queue = Queue(method.queue, widths[-1]) if method.queue else None
-        self.objective = Objective(method.objective, learnable=method.learnable, **method.hyperparameters)
+        self.objective = Objective(str(method.objective), learnable=method.learnable, **method.hyperparameters)
         self._keys: Tensor | None = None
 
     @property
     def branch(self) -> nn.Sequential:
         """Encoder and projector: what the two views share."""
         return nn.Sequential(self.encoder, self.projector)
+
+    @property
+    def branches(self) -> tuple[nn.Module, nn.Module]:
+        """What makes the embedding of each view."""
+        return self.branch, self.branch
 
     def forward(self, views: Sequence[Tensor], labels: Tensor | None = None) -> Tensor:
         return self.loss(self.outputs(views), labels)

@@ -1,0 +1,83 @@
+"""InfoMax: two encoders raise a bound on the mutual information of what they make of two views."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Literal
+
+from torch import Tensor, nn
+
+from vergence.distributed import gather
+from vergence.information import BOUNDS
+from vergence.information.critics import Bilinear, Concat, Separable
+from vergence.learners.problem import Problem
+from vergence.methods import Method
+from vergence.tables import Rows
+
+# Hidden layers as in the notebook of Tschannen et al.: 100 units and 100 outputs, or 200 units.
+CRITICS = Rows(
+    "critic",
+    {
+        "bilinear": Bilinear,
+        "separable": partial(Separable, width=100, embedding=100, layers=1),
+        "concat": partial(Concat, width=200, layers=1),
+    },
+)
+
+
+def infomax(
+    method: Method,
+    problem: Problem,
+    *,
+    bound: Literal["info_nce", "nwj", "donsker_varadhan"] = "info_nce",
+    critic: Literal["bilinear", "separable", "concat"] = "bilinear",
+    target: float | None = None,
+) -> nn.Module:
+    """Two encoders and a critic that raise a bound I on the information between two views, or bring it to a target t.
+
+    The loss is -I, or ``|I - t|``: at equal information, what else differs decides how good the features are.
+
+    References:
+        Tschannen et al. (2020), Sec. 3. https://arxiv.org/abs/1907.13625
+    """
+    encoders = problem.encoder(0), problem.encoder(1)
+    scores = CRITICS[critic](*(encoder.width for encoder in encoders))
+    return Infomax(method, *encoders, critic=scores, bound=BOUNDS[bound], target=target)
+
+
+class Infomax(nn.Module):
+    """Encoders that share no weights; the first is exported."""
+
+    def __init__(
+        self,
+        method: Method,
+        encoder: Any,
+        second: Any,
+        *,
+        critic: nn.Module,
+        bound: Callable[[Tensor], Tensor],
+        target: float | None,
+    ):
+        super().__init__()
+        self.method = method
+        self.encoder, self.second = encoder, second
+        self.projector = nn.Identity()
+        self.width = encoder.width
+        self.critic, self.bound, self.target = critic, bound, target
+
+    @property
+    def branches(self) -> tuple[nn.Module, nn.Module]:
+        """What makes the embedding of each view."""
+        return self.encoder, self.second
+
+    def forward(self, views: Sequence[Tensor], labels: Tensor | None = None) -> Tensor:
+        return self.loss(self.outputs(views), labels)
+
+    def outputs(self, views: Sequence[Tensor]) -> list[Tensor]:
+        return [branch(view) for branch, view in zip(self.branches, views, strict=True)]
+
+    def loss(self, outputs: Sequence[Tensor], labels: Tensor | None = None) -> Tensor:
+        information = self.bound(self.critic(*[gather(output) for output in outputs]))
+        return -information if self.target is None else (information - self.target).abs()
+
+    def after_step(self, progress: float) -> None:
+        """Nothing follows a step: there is no memory."""

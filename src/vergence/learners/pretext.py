@@ -1,0 +1,99 @@
+"""Pretext tasks: a label is hidden in the image itself, and the encoder learns by guessing it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from vergence.distributed import gather
+from vergence.learners.problem import OneEncoder, Problem
+from vergence.methods import Method
+
+TURNS = 4
+STEP, REACH = 10, 11  # bins of 10 units from -110 to 110 along a and b, as Zhang et al. (2016), Sec. 2.1
+BINS = (2 * REACH + 1) ** 2
+# Linear sRGB to CIE XYZ (IEC 61966-2-1), each row divided by that of the D65 white, so that rows add up to one.
+TO_XYZ = ((0.4339, 0.3762, 0.1899), (0.2126, 0.7152, 0.0722), (0.0177, 0.1095, 0.8728))
+
+
+def rotation(method: Method, problem: Problem) -> nn.Module:
+    """Guess by which of four right angles an image was turned.
+
+    References:
+        Gidaris et al. (2018). https://arxiv.org/abs/1803.07728
+    """
+    if len(problem.shape) != 3 or problem.shape[1] != problem.shape[2]:
+        raise ValueError(f"rotation needs square images [channels, side, side], got {list(problem.shape)}.")
+    return Rotation(method, problem.encoder(0))
+
+
+def colourisation(method: Method, problem: Problem, *, cells: int = 4) -> nn.Module:
+    """Guess the colours of an image from its lightness, as classes of CIE ab.
+
+    The authors colour every pixel and weigh rare colours up. Our encoders end in one vector, so a linear layer colours
+    a coarse grid of cells by its mean, and all colours weigh the same.
+
+    References:
+        Zhang et al. (2016), Sec. 2. https://arxiv.org/abs/1603.08511
+    """
+    if len(problem.shape) != 3 or problem.shape[0] != 3:
+        raise ValueError(f"colourisation needs colour images [3, height, width], got {list(problem.shape)}.")
+    return Colourisation(method, problem.encoder(0), cells=cells)
+
+
+class Rotation(OneEncoder):
+    """The first view in all four orientations, each classified."""
+
+    def __init__(self, method: Method, encoder: Any):
+        super().__init__(method, encoder)
+        self.classifier = nn.Linear(encoder.width, TURNS)
+
+    def outputs(self, views: Sequence[Tensor]) -> list[Tensor]:
+        turned = torch.cat([torch.rot90(views[0], turns, (2, 3)) for turns in range(TURNS)])
+        return list(self.classifier(self.encoder(turned)).chunk(TURNS))
+
+    def loss(self, outputs: Sequence[Tensor], labels: Tensor | None = None) -> Tensor:
+        logits = torch.stack([gather(output) for output in outputs], dim=2)
+        turns = torch.arange(TURNS, device=logits.device).expand(len(logits), TURNS)
+        return F.cross_entropy(logits, turns)
+
+
+class Colourisation(OneEncoder):
+    """The lightness of the first view in, the classes of its colours out."""
+
+    def __init__(self, method: Method, encoder: Any, *, cells: int):
+        super().__init__(method, encoder)
+        self.cells = cells
+        self.classifier = nn.Linear(encoder.width, BINS * cells * cells)
+
+    def outputs(self, views: Sequence[Tensor]) -> list[Tensor]:
+        lightness, colours = lab(views[0])
+        classes = colour_classes(F.adaptive_avg_pool2d(colours, self.cells))
+        logits = self.classifier(self.encoder(lightness.expand(-1, 3, -1, -1) / 100))
+        losses = F.cross_entropy(logits.view(len(logits), BINS, self.cells, self.cells), classes, reduction="none")
+        return [losses.mean((1, 2))]
+
+    def loss(self, outputs: Sequence[Tensor], labels: Tensor | None = None) -> Tensor:
+        return gather(outputs[0]).mean()
+
+
+def lab(x: Tensor) -> tuple[Tensor, Tensor]:
+    """sRGB images in [0, 1] as CIE lightness, 0 to 100, and the colours a and b; grey has a = b = 0.
+
+    References:
+        CIE 15:2004; the white point is D65.
+    """
+    linear = torch.where(x <= 0.04045, x / 12.92, ((x.clamp(min=0.04045) + 0.055) / 1.055) ** 2.4)
+    xyz = torch.einsum("ij,njhw->nihw", x.new_tensor(TO_XYZ), linear)
+    edge = 6 / 29
+    root = torch.where(xyz > edge**3, xyz.clamp(min=edge**3) ** (1 / 3), xyz / (3 * edge**2) + 4 / 29)
+    fx, fy, fz = root.unbind(1)
+    return (116 * fy - 16)[:, None], torch.stack([500 * (fx - fy), 200 * (fy - fz)], dim=1)
+
+
+def colour_classes(colours: Tensor) -> Tensor:
+    """The bin of each colour ``[n, 2, h, w]``, a number below 529."""
+    a, b = ((colours / STEP).round().long().clamp(-REACH, REACH) + REACH).unbind(1)
+    return a * (2 * REACH + 1) + b
