@@ -19,6 +19,7 @@ from vergence.data.files import label_file
 from vergence.diagnostics import thermometer
 from vergence.embeddings import read_embeddings
 from vergence.examination import examine
+from vergence.information import estimate
 from vergence.progress import Progress
 from vergence.ranking import augmentation_sets, rank_views, survey_views
 from vergence.recording import record
@@ -59,6 +60,12 @@ GLOSSARY = {
     "claims": "numbers (42 62) or sources (tschannen) of claims; all when none is given",
     "training": "include the claims that train encoders: minutes to an hour each",
     "form": "what to write",
+    "x": "one variable: a file of rows",
+    "y": "the other variable: a file of as many rows",
+    "bound": "auto, an estimator (neighbours, copula, neural, entropies, table) or a bound (info_nce, nwj, smile, ...)",
+    "critic": "auto, bilinear, separable or concat: what a bound is raised by",
+    "bits": "say it in bits too",
+    "folds": "parts of the data that take turns: the critic never sees the pairs it is judged on",
     "fail_on": "exit with status 1 on any of these verdicts, separated by commas, such as collapse,impossible",
 }
 
@@ -201,6 +208,26 @@ def suit(
     return Answer(tuple(lines), {**ranking.to_dict(), **({"graph": survey.to_dict()} if survey else {})})
 
 
+def information(
+    x: Array,
+    y: Array,
+    *,
+    bound: str = "auto",
+    critic: str = "auto",
+    bits: bool = False,
+    folds: int = 3,
+    seed: int = 0,
+    drop_nan: bool = False,
+) -> Answer:
+    """Estimate how many nats two variables share, row by row: with an interval, a ceiling and a word on trust."""
+    pair = [_embeddings(source, drop_nan=drop_nan) for source in (x, y)]
+    found = estimate(*pair, bound=bound, critic=critic, folds=folds, seed=seed)
+    lines = [str(found), *found.reasons]
+    if bits:
+        lines[0] = f"{found.bits:.3f} bits. {lines[0]}"
+    return Answer(tuple(lines), found.to_dict())
+
+
 def reproduce(
     claims: tuple[str, ...] = (), *, training: bool = False, run: str | Path = "runs/claims", quiet: bool = False
 ) -> Answer:
@@ -301,6 +328,7 @@ STAGES = Rows(
         "embed": embed,
         "doctor": doctor,
         "views": suit,
+        "information": information,
         "compare": compare,
         "report": write_report,
         "reproduce": reproduce,

@@ -54,7 +54,7 @@ class Claim:
 
 
 def claim(number: int, sentence: str, **fields: Any) -> Callable[[Callable[[], Outcome]], Claim]:
-    """Turn a check into a row of CLAIMS: ``@claim(1, "For unit vectors ...", source="wang_isola", tolerance="1e-12")``."""
+    """Turn a check into a row of CLAIMS: ``@claim(1, "For unit vectors ...", source="wang_isola")``."""
 
     def row(check: Callable[[], Outcome]) -> Claim:
         return Claim(number, sentence, check=check, **fields)
