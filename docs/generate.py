@@ -50,9 +50,14 @@ def bibliography() -> dict[str, str]:
 
 def rows(room: str) -> str:
     """A table of the code with the first sentence of each row's docstring."""
-    return "\n".join(
-        ["| name | |", "|---|---|", *(f"| `{name}` | {tables.summary(room, name)} |" for name in tables.names(room))]
-    )
+    lines = [f"| `{name}` | {markdown(tables.summary(room, name, formulas=True))} |" for name in tables.names(room)]
+    return "\n".join(["| name | |", "|---|---|", *lines])
+
+
+def markdown(text: str) -> str:
+    """Docstring marks as Markdown ones; a bar inside a formula would end the cell."""
+    text = re.sub(r":math:`([^`]*)`", lambda match: f"${match[1]}$".replace("|", r"\vert "), text)
+    return re.sub(r":func:`([^`]*)`", r"`\1`", text).replace("``", "`")
 
 
 def tree() -> str:

@@ -67,10 +67,13 @@ def function(room: str, name: str) -> str:
     return _table(room)[name]
 
 
-def summary(room: str, name: str) -> str:
-    """The first paragraph of a row's docstring, without its formula."""
-    text = (ast.get_docstring(_definition(room, name)) or "").split("\n\n")[0]
-    return " ".join(re.sub(r",?:? :math:`[^`]*`", "", text).replace("``", "").split())
+def summary(room: str, name: str, *, formulas: bool = False) -> str:
+    """The first paragraph of a row's docstring; a formula that ends a sentence is left out unless asked for."""
+    text = " ".join((ast.get_docstring(_definition(room, name)) or "").split("\n\n")[0].split())
+    if formulas:
+        return text
+    text = re.sub(r"[:,] :math:`[^`]*`(?=[.;]|$)", "", text)
+    return re.sub(r":(math|func):`([^`]*)`", r"\2", text).replace("``", "")
 
 
 def parameters(room: str, name: str) -> dict[str, Parameter]:
