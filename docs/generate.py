@@ -56,7 +56,10 @@ def rows(room: str) -> str:
 
 def markdown(text: str) -> str:
     """Docstring marks as Markdown ones; a bar inside a formula would end the cell."""
-    text = re.sub(r":math:`([^`]*)`", lambda match: f"${match[1]}$".replace("|", r"\vert "), text)
+    bars = {r"\|": r"\Vert ", "|": r"\vert "}
+    for bar, word in bars.items():
+        text = re.sub(r":math:`[^`]*`", lambda match, bar=bar, word=word: match[0].replace(bar, word), text)
+    text = re.sub(r":math:`([^`]*)`", r"$\1$", text)
     return re.sub(r":func:`([^`]*)`", r"`\1`", text).replace("``", "`")
 
 
