@@ -4,9 +4,12 @@ import pytest
 import torch
 from torch import nn
 
-from vergence.encoders import ENCODERS, Standardise, build, mlp
+from vergence import features
+from vergence.data import from_arrays
+from vergence.encoders import ENCODERS, Standardise, build, cut, layers, mlp
 from vergence.encoders.flow import additive_flow, affine_flow
 from vergence.encoders.mlp import residual_mlp
+from vergence.views import identity
 
 SHAPES = {
     "mlp": (12,),
@@ -119,3 +122,38 @@ def _disturb(module: nn.Module) -> None:
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
+
+
+LAYERS = {"mlp": 2, "residual_mlp": 5, "convnet": 3, "halfnet": 3, "alexnet": 7, "resnet18": 9, "additive_flow": 30}
+
+
+@pytest.mark.parametrize(("name", "count"), LAYERS.items())
+def test_the_layers_of_an_encoder_are_the_encoder(name, count):
+    encoder, x = build(name, SHAPES[name]).eval(), sample(name)
+    every = layers(encoder)
+    assert len(every) == count
+    torch.testing.assert_close(nn.Sequential(*every)(x), encoder(x))
+
+
+def test_an_encoder_cut_at_a_layer_gives_the_mean_of_its_map():
+    encoder, x = build("convnet", (3, 16, 16)).eval(), sample("convnet")
+    shortened = cut(encoder, 2, (3, 16, 16)).eval()
+    assert shortened.width == 64
+    torch.testing.assert_close(shortened(x), encoder[:6](x).mean((2, 3)))
+    assert cut(encoder, 3, (3, 16, 16)) is encoder
+
+
+@pytest.mark.parametrize(
+    ("name", "layer", "message"), [("convnet", 4, "from 1 to 3, got 4"), ("bigru", 1, "cannot be cut")]
+)
+def test_a_layer_that_is_not_there_is_refused(name, layer, message):
+    with pytest.raises(ValueError, match=message):
+        cut(build(name, SHAPES[name]), layer, SHAPES[name])
+
+
+def test_features_by_layer_end_in_the_representation():
+    encoder = nn.Sequential(Standardise((3, 16, 16)), build("convnet", (3, 16, 16)))
+    samples = from_arrays(torch.randint(0, 256, (5, 16, 16, 3), dtype=torch.uint8).numpy())
+    made = features.by_layer(encoder, samples, identity())
+    assert [h.shape[1] for h in made] == [32, 64, 128]
+    torch.testing.assert_close(made[-1], features.extract(encoder, samples, identity()).h)

@@ -112,6 +112,8 @@ def build_encoder(config: Config, samples: Samples, recipe: Any, *, view: int = 
     seen = recipe.view(x, sample_keys(config.seed, 0, torch.arange(len(x))), number=view) if view else recipe.plain(x)
     shape = tuple(seen.shape[1:])
     backbone: Any = encoders.build(config.encoder, shape, **config.backbone)
+    if config.layer:
+        backbone = encoders.cut(backbone, config.layer, shape)
     if not seen.is_floating_point():
         return backbone
     first = encoders.Standardise(shape).measure(seen)

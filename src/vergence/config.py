@@ -81,6 +81,8 @@ class Config:
     """The backbone: a row of ENCODERS, timm:NAME, hf:NAME, or auto to let the shape of the data choose."""
     views: str = "auto"
     """How a sample becomes two views: a row of VIEWS, or auto."""
+    layer: int = 0
+    """The layer whose output is the representation; those after it are not built; 0 for the whole encoder."""
     epochs: int = 100
     """Passes over the data."""
     batch: int = 256
@@ -117,7 +119,15 @@ class Config:
         customised(self.method, heads=self.heads, objective=self.objective)
         _check_options("views", self.views, self.view)
         _check_options("encoders", self.encoder, self.backbone)
-        for name, least in {"epochs": 0, "batch": 2, "limit": 0, "size": 0, "chunk": 0, "workers": 0}.items():
+        for name, least in {
+            "layer": 0,
+            "epochs": 0,
+            "batch": 2,
+            "limit": 0,
+            "size": 0,
+            "chunk": 0,
+            "workers": 0,
+        }.items():
             if getattr(self, name) < least:
                 raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
         for name in ("learning_rate", "weight_decay", "warmup", "clip"):

@@ -14,6 +14,7 @@ from safetensors.torch import save as serialise
 from torch import Tensor, nn
 
 from vergence.data import Samples
+from vergence.encoders.layers import Pool, layers
 from vergence.run import write_bytes
 from vergence.views import sample_keys
 
@@ -64,6 +65,21 @@ def extract(
     z1, z2 = (torch.cat(column) for column in zip(*embeddings, strict=True)) if embeddings else (None, None)
     h = torch.cat(representations)
     return Features(h, z1, z2, None if samples.labels is None else samples.labels[: len(h)])
+
+
+@torch.no_grad()
+def by_layer(encoder: nn.Module, samples: Samples, recipe: Any, *, limit: int | None = None) -> list[Tensor]:
+    """``h`` after every layer of a sequential encoder, first to last: a probe on each shows where the classes part."""
+    device, training = _device(encoder), encoder.training
+    stages, pool = layers(encoder.eval()), Pool()
+    made: list[list[Tensor]] = [[] for _ in stages]
+    for _, x in _chunks(samples, limit):
+        x = recipe.plain(x.to(device))
+        for stage, parts in zip(stages, made, strict=True):
+            x = stage(x)
+            parts.append(pool(x).float().cpu())
+    encoder.train(training)
+    return [torch.cat(parts) for parts in made]
 
 
 def pixels(samples: Samples, recipe: Any, *, limit: int | None = None) -> Tensor:

@@ -7,6 +7,7 @@ from torch import nn
 from vergence.encoders.convolutional import alexnet, convnet, halfnet, temporal_convnet
 from vergence.encoders.external import external
 from vergence.encoders.flow import additive_flow, affine_flow
+from vergence.encoders.layers import cut, layers
 from vergence.encoders.mlp import mlp, perceptron, residual_mlp, with_width
 from vergence.encoders.recurrent import bigru
 from vergence.encoders.resnet import resnet18, resnet50
@@ -54,4 +55,4 @@ def build(name: str, shape: tuple[int, ...], **options: Any) -> nn.Module:
     return ENCODERS[name](shape, **options)
 
 
-__all__ = ["ENCODERS", "GLOSSARY", "Standardise", "build", "mlp", "with_width"]
+__all__ = ["ENCODERS", "GLOSSARY", "Standardise", "build", "cut", "layers", "mlp", "with_width"]
