@@ -32,5 +32,8 @@ lint: $(READY)      ## style and types
 bench: $(READY)     ## every performance claim, as ratios against peers measured in the same run
 	PYTHON=$(PYTHON) sh benchmarks/run.sh
 
+faults: $(READY)    ## kill, damage and starve training runs, and print what they survive
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/faults.py
+
 clean:              ## remove the environments and caches
 	rm -rf .venv .venv-bench build dist .pytest_cache .mypy_cache .ruff_cache

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
@@ -55,11 +56,28 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         place, dice = Path(folder), random.Random(choices.seed)
         whole = undisturbed(place / "whole")
-        print(killed(whole, place, kills=choices.kills, dice=dice), flush=True)
-        print(damaged(whole, place / "damaged", trials=choices.damages, dice=dice), flush=True)
-        print(terminated(whole, place, signals=choices.signals, dice=dice), flush=True)
-        print(full_disk(whole, place), flush=True)
-        print(killed_rank(place), flush=True)
+        campaign = (
+            lambda: killed(whole, place, kills=choices.kills, dice=dice),
+            lambda: damaged(whole, place / "damaged", trials=choices.damages, dice=dice),
+            lambda: terminated(whole, place, signals=choices.signals, dice=dice),
+            lambda: full_disk(whole, place),
+            lambda: killed_rank(place),
+        )
+        figures = []
+        for attack in campaign:
+            figures.append(attack())
+            print(figures[-1], flush=True)
+    sys.exit(not all(figure.survived for figure in figures))
+
+
+class Figure(NamedTuple):
+    """What an attack did, in a sentence, and whether every run survived it."""
+
+    sentence: str
+    survived: bool
+
+    def __str__(self) -> str:
+        return f"{'survived' if self.survived else 'FAILED'}: {self.sentence}"
 
 
 def undisturbed(path: Path) -> Run:
@@ -68,7 +86,7 @@ def undisturbed(path: Path) -> Run:
     return Run(path)
 
 
-def killed(whole: Run, place: Path, *, kills: int, dice: random.Random) -> str:
+def killed(whole: Run, place: Path, *, kills: int, dice: random.Random) -> Figure:
     """Kill runs at random moments until enough kills are counted; every run is continued to its end."""
     began = time.monotonic()
     train(place / "timed")
@@ -83,7 +101,8 @@ def killed(whole: Run, place: Path, *, kills: int, dice: random.Random) -> str:
         equal += identical(Run(path), whole)
         shutil.rmtree(path)
     shares = ", ".join(f"{where[phase]} while {phase}" for phase in PHASES)
-    return f"{sum(where.values())} SIGKILLs over {runs} runs ({shares}): {equal} of {runs} endings bitwise equal"
+    sentence = f"{sum(where.values())} SIGKILLs over {runs} runs ({shares}): {equal} of {runs} endings bitwise equal"
+    return Figure(sentence, equal == runs)
 
 
 def train_and_kill(path: Path, *, after: float) -> str | None:
@@ -139,7 +158,7 @@ def identical(run: Run, whole: Run) -> bool:
     )
 
 
-def damaged(whole: Run, path: Path, *, trials: int, dice: random.Random) -> str:
+def damaged(whole: Run, path: Path, *, trials: int, dice: random.Random) -> Figure:
     """Flip a bit of the newest checkpoint or cut a file short: loading must fall back to the one before."""
     seen: Counter[str] = Counter()
     done: Counter[str] = Counter()
@@ -160,10 +179,11 @@ def damaged(whole: Run, path: Path, *, trials: int, dice: random.Random) -> str:
             seen[kind] += f"step-{run.load().step:09d}" == before.name  # type: ignore[union-attr]
         done[kind] += 1
         shutil.rmtree(path)
-    return "; ".join(f"{seen[kind]} of {done[kind]} {kind} detected" for kind in sorted(done))
+    sentence = ", ".join(f"{seen[kind]} of {done[kind]} {kind} detected" for kind in sorted(done))
+    return Figure(sentence, seen == done)
 
 
-def terminated(whole: Run, place: Path, *, signals: int, dice: random.Random) -> str:
+def terminated(whole: Run, place: Path, *, signals: int, dice: random.Random) -> Figure:
     """Send SIGTERM or SIGUSR1 at random steps; count the steps until the checkpoint, and continue to the end."""
     steps: list[int] = []
     equal = 0
@@ -179,10 +199,11 @@ def terminated(whole: Run, place: Path, *, signals: int, dice: random.Random) ->
         train(path)
         equal += identical(Run(path), whole)
         shutil.rmtree(path)
-    return (
+    sentence = (
         f"{signals} SIGTERMs and SIGUSR1s: saved at most {max(steps)} step after the one that ended before the signal, "
         f"{equal} of {signals} endings bitwise equal"
     )
+    return Figure(sentence, max(steps) <= 1 and equal == signals)
 
 
 def train_until_signal(path: Path, heard: Synchronized) -> None:
@@ -211,10 +232,10 @@ def wait_for_step(path: Path, step: int) -> None:
         time.sleep(0.001)
 
 
-def full_disk(whole: Run, place: Path) -> str:
+def full_disk(whole: Run, place: Path) -> Figure:
     """Train on a disk that fills up, make room, and continue."""
     if os.getuid():
-        return "disk full: not tried, as mounting a small disk needs root"
+        return Figure("disk full: not tried, as mounting a small disk needs root", True)
     with Disk(place / "disk", megabytes=4) as disk:
         path = disk.path / "run"
         failures = 0
@@ -222,14 +243,13 @@ def full_disk(whole: Run, place: Path) -> str:
             disk.leave(free)
             error = attempt(lambda: train(path))
             failures += error is not None and "No space" in error
-            newest = Run(path).load() if path.exists() else None
-            print(f"  with {free:,} bytes free: {error}; newest good step {newest.step if newest else 0}")
         disk.leave(None)
         train(path)
-        return (
-            f"disk full {failures} times of 3: continued each time, ending "
-            f"{'bitwise equal' if identical(Run(path), whole) else 'DIFFERENT'}"
-        )
+        equal = identical(Run(path), whole)
+    sentence = (
+        f"disk full {failures} times of 3, continued each time: ending bitwise {'equal' if equal else 'different'}"
+    )
+    return Figure(sentence, failures == 3 and equal)
 
 
 class Disk:
@@ -274,11 +294,14 @@ def attempt(work: Callable[[], None]) -> str | None:
     return receiver.recv()
 
 
-def killed_rank(place: Path) -> str:
+def killed_rank(place: Path) -> Figure:
     """Kill one of two processes under torchrun, which starts them again; compare with an undisturbed pair."""
     whole, run = together(place / "pair"), together(place / "pair-killed", kill=True)
     equal = identical(run, whole)
-    return f"a killed rank of two: restarted by torchrun, ending {'bitwise equal' if equal else 'DIFFERENT'}"
+    sentence = "one of two processes killed and restarted by torchrun: ending bitwise " + (
+        "equal" if equal else "different"
+    )
+    return Figure(sentence, equal)
 
 
 def together(path: Path, *, kill: bool = False) -> Run:

@@ -1,12 +1,10 @@
 """Processes together give the loss and the gradient of one process that had the whole batch."""
 
-import datetime
-import multiprocessing
-
 import pytest
 import torch
-from torch import distributed, nn
+from torch import nn
 
+from parallel import together
 from vergence.distributed import average_gradients, gather, rank, world
 from vergence.objectives import OBJECTIVES
 
@@ -39,12 +37,19 @@ def loss_and_gradient(name, *, part=slice(None)):
     return float(loss.detach()), model.weight.grad
 
 
-def every_objective(part):
-    return {name: loss_and_gradient(name, part=part) for name in OBJECTIVES}
+def own(sizes):
+    """The rows of this process, when each has so many."""
+    first = sum(sizes[: rank()])
+    return slice(first, first + sizes[rank()])
 
 
-def own_anchors(part):
+def every_objective(sizes):
+    return {name: loss_and_gradient(name, part=own(sizes)) for name in OBJECTIVES}
+
+
+def own_anchors(sizes):
     """Each process takes the mean over its own rows only: DDP's average is the mean over all, for equal parts."""
+    part = own(sizes)
     model, (x, _) = encoder(), batch()
     z = gather(model(x[:8][part]))
     (z[part] @ z.T).exp().sum(1).log().mean().backward()
@@ -52,33 +57,13 @@ def own_anchors(part):
     return model.weight.grad
 
 
-def facts(part):
-    return rank(), world(), gather(LABELS[part]), gather(torch.ones(2, 3, dtype=torch.bfloat16)).dtype
-
-
-def together(task, sizes, path):
-    """What the task returns in each process; processes are forked, meet in a file, and leave their answers in files."""
-    context = multiprocessing.get_context("fork")
-    processes = [context.Process(target=_member, args=(number, task, sizes, path)) for number in range(len(sizes))]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(60)
-    return [torch.load(path.with_suffix(f".{number}")) for number in range(len(sizes))]
-
-
-def _member(number, task, sizes, path):
-    store = distributed.FileStore(str(path), len(sizes))
-    timeout = datetime.timedelta(seconds=30)
-    distributed.init_process_group("gloo", store=store, rank=number, world_size=len(sizes), timeout=timeout)
-    first = sum(sizes[:number])
-    torch.save(task(slice(first, first + sizes[number])), path.with_suffix(f".{number}"))
-    distributed.destroy_process_group()
+def facts(sizes):
+    return rank(), world(), gather(LABELS[own(sizes)]), gather(torch.ones(2, 3, dtype=torch.bfloat16)).dtype
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory):
-    return together(every_objective, SIZES, tmp_path_factory.mktemp("store") / "store")
+def both():
+    return together(every_objective, 2, SIZES)
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
@@ -89,14 +74,14 @@ def test_two_processes_give_the_loss_and_gradient_of_one(both, name):
         torch.testing.assert_close(answers[name][1], gradient, rtol=1e-10, atol=1e-12)
 
 
-def test_a_loss_over_own_anchors_averages_to_the_loss_over_all(tmp_path):
-    expected = own_anchors(slice(0, 8))
-    for gradient in together(own_anchors, (4, 4), tmp_path / "store"):
+def test_a_loss_over_own_anchors_averages_to_the_loss_over_all():
+    expected = own_anchors((8,))
+    for gradient in together(own_anchors, 2, (4, 4)):
         torch.testing.assert_close(gradient, expected)
 
 
-def test_ranks_keep_their_order_and_half_precision_is_gathered_in_float32(tmp_path):
-    for number, answer in enumerate(together(facts, SIZES, tmp_path / "store")):
+def test_ranks_keep_their_order_and_half_precision_is_gathered_in_float32():
+    for number, answer in enumerate(together(facts, 2, SIZES)):
         assert answer[:2] == (number, 2)
         assert answer[2].tolist() == LABELS.tolist()
         assert answer[3] == torch.float32
@@ -104,9 +89,9 @@ def test_ranks_keep_their_order_and_half_precision_is_gathered_in_float32(tmp_pa
 
 @pytest.mark.slow
 @pytest.mark.parametrize("processes", [3, 4, 8])
-def test_more_processes_give_the_same(tmp_path, processes):
+def test_more_processes_give_the_same(processes):
     sizes = tuple(map(len, torch.arange(8).tensor_split(processes)))
-    for answers in together(every_objective, sizes, tmp_path / "store"):
+    for answers in together(every_objective, processes, sizes):
         for name, (loss, gradient) in answers.items():
             alone = loss_and_gradient(name)
             torch.testing.assert_close(loss, alone[0], rtol=1e-12, atol=1e-12)

@@ -6,9 +6,10 @@ resumed run repeats steps that were told before, to the bit, so no place hears o
 
 import os
 import shutil
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -39,18 +40,24 @@ def tracked(run: Run, names: Sequence[str], *, told: int = 0) -> Iterator[Callab
 def tensorboard(run: Run, *, told: int = 0) -> Iterator[Tell]:
     """TensorBoard event files in the run directory: ``tensorboard --logdir RUN``.
 
-    They are made anew from the log when a run is resumed, since a killed process takes unwritten points with it.
+    They are made anew from the log when a run is resumed, and written at once: the queue of the usual writer loses
+    points when it is killed and waits for ever when the disk is full.
     """
-    from tensorboardX import SummaryWriter
+    from tensorboardX.event_file_writer import EventsWriter
+    from tensorboardX.proto.event_pb2 import Event
+    from tensorboardX.proto.summary_pb2 import Summary
 
     folder = run.path / "tensorboard"
     shutil.rmtree(folder, ignore_errors=True)
-    with SummaryWriter(str(folder)) as writer:
+    folder.mkdir()
+    writer = EventsWriter(str(folder / "events"))
 
-        def tell(step: int, numbers: Mapping[str, float]) -> None:
-            for name, value in numbers.items():
-                writer.add_scalar(name, value, step)
+    def tell(step: int, numbers: Mapping[str, float]) -> None:
+        values = [Summary.Value(tag=name, simple_value=value) for name, value in numbers.items()]
+        writer.write_event(Event(wall_time=time.time(), step=step, summary=Summary(value=values)))
+        writer.flush()
 
+    with closing(writer):
         for row in run.rows():
             tell(row["step"], {name: value for name, value in row.items() if name != "step"})
         yield tell
