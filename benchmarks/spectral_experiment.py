@@ -80,8 +80,14 @@ def world(options: argparse.Namespace) -> tuple[Tensor, AugmentationGraph, Tenso
 
 
 def compare(points: Tensor, graph: AugmentationGraph, labels: Tensor, k: int, options: argparse.Namespace):
-    """The three losses on the same network and pairs; what their features capture, along training."""
-    losses = {"spectral": spectral_loss(graph, k), "SimCLR": nt_xent, "Barlow Twins": barlow_twins}
+    """The losses on the same network and pairs; what their features capture, along training."""
+    losses = {
+        "spectral": spectral_loss(graph, k),
+        "SimCLR": nt_xent,
+        "Barlow Twins": barlow_twins,
+        # The paper's 5e-3 is for thousands of columns; few need more weight to be decorrelated at all.
+        "Barlow 0.1": partial(barlow_twins, off_diagonal=0.1),
+    }
     print(f"\nk = {k} features, minimum of the spectral loss {spectral_minimum(graph, k):.4f}")
     return {name: follow(name, loss, points, graph, labels, k, options) for name, loss in losses.items()}
 

@@ -356,6 +356,15 @@ def test_the_survey_is_told_drawn_and_dumped_with_and_without_labels():
         assert ("alpha" in found.summary()) is labels
 
 
+def test_a_class_that_no_node_belongs_to_keeps_its_name():
+    graph = AugmentationGraph.from_kernel(np.kron(np.eye(3), np.full((3, 2), 0.5)))
+    found = graphs.survey_graph(graph, [0, 0, 3, 0, 0, 0, 2, 2, 2], classes=("a", "b", "c"))
+    assert found.classes == ("a", "c", "3")
+    assert set(found.graph.node_labels(found.labels).tolist()) == {0, 2}
+    drawn = found.figures()["layout"].axes[0].get_legend().get_texts()
+    assert [text.get_text() for text in drawn] == ["a", "c", "3"]
+
+
 def test_a_survey_of_two_nodes_is_refused():
     with pytest.raises(ValueError, match="three nodes or more"):
         graphs.survey_graph(AugmentationGraph.from_kernel(np.full((2, 2), 0.5)))

@@ -29,7 +29,7 @@ def layout(survey: GraphSurvey) -> Figure:
     places = graph.eigenvectors(3)[:, 1:] / graph.degrees.sqrt()[:, None]
     colours = survey.clusters if survey.labels is None else graph.node_labels(survey.labels)
     chosen = torch.randperm(graph.nodes, generator=torch.Generator().manual_seed(survey.seed))[:POINTS]
-    values = colours.unique()
+    values = (survey.clusters if survey.labels is None else survey.labels).unique()
     names = survey.classes or tuple(f"cluster {value}" for value in values.tolist())
     for value, name in zip(values, names, strict=True):
         own = places[chosen[colours[chosen] == value]]

@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from vergence.theory.certificate import Certificate
@@ -34,8 +34,8 @@ class GraphSurvey:
 
     graph: AugmentationGraph
     eigenvalues: Float[Tensor, " k"]
-    clusters: Labels
-    labels: Labels | None = None
+    clusters: Int[Tensor, " nodes"]
+    labels: Int[Tensor, " samples"] | None = None
     classes: tuple[str, ...] = ()
     certificates: tuple[Certificate, ...] = ()
     seed: int = 0
@@ -158,7 +158,7 @@ def survey_graph(
     k: int = 32,
     seed: int = 0,
 ) -> GraphSurvey:
-    """Decompose a graph that is already there."""
+    """Decompose a graph that is already there; ``classes`` are the names of the labels 0, 1, ..."""
     if min(k + 1, graph.nodes) < 3:
         raise ValueError(
             f"Expected k >= 2 and three nodes or more, to look for a gap; got k = {k}, {graph.nodes} nodes."
@@ -169,7 +169,7 @@ def survey_graph(
         return GraphSurvey(graph, eigenvalues, graph.cluster(graph.rank_within(parts), seed=seed), seed=seed)
     own = torch.as_tensor(labels)
     values = own.unique()
-    names = classes or tuple(str(value) for value in values.tolist())
+    names = tuple(classes[value] if 0 <= value < len(classes) else str(value) for value in values.tolist())
     found, dimensions = graph.node_labels(own), graph.rank_within(min(k, 2 * len(values)))
     certificates = (
         label_residual(graph, found, k=dimensions),
