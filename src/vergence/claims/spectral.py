@@ -35,7 +35,7 @@ def _minimised(graph: AugmentationGraph, k: int) -> Tensor:
     """Features that L-BFGS finds from a random start."""
     f = (0.5 * _normal(graph.nodes, k)).requires_grad_()
     solver = torch.optim.LBFGS(
-        [f], max_iter=2000, tolerance_grad=1e-13, tolerance_change=0, line_search_fn="strong_wolfe"
+        [f], max_iter=300, tolerance_grad=1e-13, tolerance_change=0, line_search_fn="strong_wolfe"
     )
 
     def closure() -> Tensor:
