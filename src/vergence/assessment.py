@@ -1,16 +1,20 @@
 """After training: a run's features and its baselines' as files, and from those files alone its results."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from safetensors.torch import load_file
+from torch.nn.functional import normalize
 
 from vergence import assembly, evaluation, features, training
 from vergence.assembly import Assembled
 from vergence.examination import examine
 from vergence.methods import customised
 from vergence.run import Run
+from vergence.theory import Certificate, generalisation_bound, limit_of_contrastive
 
 BASELINE_SAMPLES = 10_000  # the untrained encoder and the raw pixels are compared on at most this many samples
 FEW = 5  # labels a class in the few-label figures
@@ -22,7 +26,8 @@ def freeze(parts: Assembled, run: Run) -> None:
     train = features.extract(learner.encoder, parts.samples, recipe)
     test = features.extract(learner.encoder, parts.test, recipe, branches=learner.branches, seed=parts.config.seed)
     pictures = features.thumbnails(parts.test)
-    trained = {**train.tensors("train"), **test.tensors("test"), **pictures}
+    stacks = features.of_views(learner.encoder, parts.test, recipe, seed=parts.config.seed)
+    trained = {**train.tensors("train"), **test.tensors("test"), "test_views": stacks, **pictures}
     features.save(run.path / "features.safetensors", trained)
     run.write_json("samples.json", _facts(parts))
     encoder = assembly.untrained(parts)
@@ -70,13 +75,36 @@ def assess(run: Run) -> dict[str, Any]:
         batch=config.batch,
         seed=config.seed,
         classifiers=(),
-        **(method.hyperparameters if method.objective is not None else {}),
+        projector=_projector(run),
+        **(method.reading() if method.objective is not None else {}),
     ).to_dict()
+    results["certificates"] = [certificate.to_dict() for certificate in certificates(file)]
     if train.labels is not None and test.labels is not None:
         results["accuracy"] = list(accuracies(run, train, test))
     results |= run.read_json("samples.json") or {}
     run.write_json("results.json", results)
     return results
+
+
+def certificates(file: Path) -> Iterator[Certificate]:
+    """The theorems that a run's features can be held against."""
+    stored = load_file(file)
+    if "test_labels" in stored and "test_views" in stored:
+        stacks = stored["test_views"]
+        yield generalisation_bound(stacks, stored["test_labels"][: len(stacks)])
+    if "test_z1" in stored and "test_z2" in stored:
+        z1, z2 = (normalize(stored[name], dim=1) for name in ("test_z1", "test_z2"))
+        yield limit_of_contrastive(z1, z2)
+
+
+def _projector(run: Run) -> dict[str, torch.Tensor] | None:
+    """The weights of the projection head, in which a frozen one shows."""
+    checkpoint = run.load(best=True)
+    if checkpoint is None:
+        return None
+    prefix = "model.projector."
+    found = {name.removeprefix(prefix): value for name, value in checkpoint.tensors.items() if name.startswith(prefix)}
+    return found or None
 
 
 def accuracies(run: Run, train: features.Features, test: features.Features) -> Iterator[dict[str, Any]]:

@@ -82,6 +82,22 @@ def by_layer(encoder: nn.Module, samples: Samples, recipe: Any, *, limit: int | 
     return [torch.cat(parts) for parts in made]
 
 
+@torch.no_grad()
+def of_views(
+    encoder: nn.Module, samples: Samples, recipe: Any, *, views: int = 8, limit: int = 300, seed: int = 0
+) -> Tensor:
+    """Representations ``[n, views, d]`` of several views of the first samples, the plain sample first."""
+    device, training = _device(encoder), encoder.training
+    encoder.eval()
+    stacks = []
+    for indices, x in _chunks(samples, limit):
+        keys = sample_keys(seed, EVALUATION_EPOCH, indices).to(device)
+        drawn = [recipe.view(x.to(device), keys, number=number) for number in range(views - 1)]
+        stacks.append(torch.stack([encoder(view).float().cpu() for view in (recipe.plain(x.to(device)), *drawn)], 1))
+    encoder.train(training)
+    return torch.cat(stacks)
+
+
 def pixels(samples: Samples, recipe: Any, *, limit: int | None = None) -> Tensor:
     """The samples themselves as flat vectors: the baseline every encoder must beat."""
     return torch.cat([recipe.plain(x).float().flatten(1) for _, x in _chunks(samples, limit)])

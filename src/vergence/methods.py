@@ -98,6 +98,11 @@ class Method:
             return tables.keywords("learners", self.learner)
         return tables.keywords("objectives", self.objective)
 
+    def reading(self) -> dict[str, Any]:
+        """What the thermometer needs to read this method's loss: the hyperparameters and the length of the queue."""
+        queue = {"negatives": self.queue} if self.queue and self.objective == "info_nce" else {}
+        return {**self.hyperparameters, **queue}
+
     def describe(self) -> str:
         """The structure in one line, as the papers draw it."""
         if self.objective is None:
@@ -186,4 +191,3 @@ def table() -> str:
     lines = ["| Method | Structure | Paper |", "|---|---|---|"]
     lines += [f"| `{name}` | {row.describe()} | [{row.paper}] |" for name, row in METHODS.items()]
     return "\n".join(lines)
-

@@ -16,7 +16,8 @@ from vergence import data as datasets
 from vergence.assessment import assess, freeze, trained
 from vergence.config import Config
 from vergence.data.files import label_file
-from vergence.diagnostics import thermometer
+from vergence.diagnostics import selection, thermometer
+from vergence.diagnostics.selection import Ranking
 from vergence.embeddings import read_embeddings
 from vergence.examination import examine
 from vergence.information import estimate
@@ -177,7 +178,10 @@ def compare(runs: tuple[Path, ...], *, output: Path | None = None) -> Answer:
     if output is not None:
         write_bytes(Path(output), report.compare([Path(path) for path in runs]).encode())
         lines.append(f"Page: {output}")
-    return Answer(tuple(lines), {"runs": rows})
+    found = {str(path): Run(path).read_json("results.json") or {} for path in runs}
+    rankings = _label_free(found) if len(found) > 1 else ()
+    lines += [f"By {ranking.score}: {' > '.join(ranking.runs)}{_agreement(ranking)}" for ranking in rankings]
+    return Answer(tuple(lines), {"runs": rows, "selection": [ranking.to_dict() for ranking in rankings]})
 
 
 def suit(
@@ -299,12 +303,28 @@ def _labels(source: Array | None) -> Any:
 
 
 def _alarmed(results: Mapping[str, Any], fail_on: str) -> bool:
-    """Whether the verdict, or the kind of collapse, is one that the caller named."""
-    said = {str(results["verdict"]["label"]), str(results.get("collapse", {}).get("kind", "none"))}
+    """Whether the verdict or a fault is one that the caller named; ``collapse`` stands for all its kinds."""
+    said = {str(results["verdict"]["label"]), *results.get("faults", ())}
     named = {word.strip() for word in fail_on.split(",") if word.strip()}
-    if "collapse" in named:
-        named |= {"collapsed", "complete", "dimensional", "cluster"}
-    return bool(said & named)
+    return any(word in fault for word in named for fault in said)
+
+
+def _label_free(found: Mapping[str, Mapping[str, Any]]) -> tuple[Ranking, ...]:
+    """Runs ranked by each label-free score; where all have labels, how well each score ranked them."""
+    probes = {
+        name: [row["accuracy"] for row in results.get("accuracy", ()) if row["classifier"] == "linear probe"][:1]
+        for name, results in found.items()
+    }
+    accuracy = {name: values[0] for name, values in probes.items() if values}
+    diagnostics = {name: results.get("diagnostics", {}) for name, results in found.items()}
+    return selection(diagnostics, accuracy if len(accuracy) == len(found) else None)
+
+
+def _agreement(ranking: Ranking) -> str:
+    if ranking.agreement is None or ranking.interval is None:
+        return ""
+    low, high = ranking.interval
+    return f" (rank correlation with the probe {ranking.agreement:.2f} [{low:.2f}, {high:.2f}])"
 
 
 def _row(run: Run) -> dict[str, str]:

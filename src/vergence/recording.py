@@ -104,7 +104,7 @@ def _thermometer(parts: Assembled) -> Callable[[float], float]:
     method = parts.learner.method
     if method.objective is None:
         return lambda loss: float("nan")  # a loss without a scale has no place on it
-    scale = thermometer(method.objective, n=parts.config.batch, d=parts.learner.width, **method.hyperparameters)
+    scale = thermometer(method.objective, n=parts.config.batch, d=parts.learner.width, **method.reading())
     span = scale.chance - scale.floor
     return lambda loss: (scale.chance - loss) / span if span else float("nan")
 
