@@ -48,14 +48,16 @@ def duplicates(rows: RowsX) -> float:
     return 1 - len(np.unique(rows, axis=0)) / len(rows)
 
 
-def growth(x: RowsX, y: RowsY, *, k: int = 3, share: float = 0.25, seed: int = 0) -> float:
-    """How many nats ``ksg`` gains for each e-fold of samples, between a share of them and all.
+def growth(x: RowsX, y: RowsY, *, k: int = 3, most: int = 2000, seed: int = 0) -> float:
+    """How many nats ``ksg`` gains for each e-fold of samples, between a quarter of at most 2000 and all of them.
 
     Zero once the estimate has settled; one if y is a function of x and x of y, when the truth is infinite and every
     sample adds to the answer.
     """
-    part = np.random.default_rng(seed).permutation(len(x))[: int(share * len(x))]
-    return (ksg(x, y, k=k) - ksg(x[part], y[part], k=k)) / float(np.log(len(x) / len(part)))
+    order = np.random.default_rng(seed).permutation(len(x))[:most]
+    part = order[: len(order) // 4]
+    gain = ksg(x[order], y[order], k=k) - ksg(x[part], y[part], k=k)
+    return gain / float(np.log(len(order) / len(part)))
 
 
 def _tree_counts(x: RowsX, y: RowsY, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -14,6 +14,10 @@ Samples = np.ndarray | Tensor
 
 # Fewer pairs than this give intervals wider than any answer worth having.
 FEWEST = 50
+# With fewer pairs for each column, canonical correlations of independent variables approach one half and more.
+PAIRS_PER_COLUMN = 20
+# Beyond so many columns, those turned by the radius would be three times too many.
+MOST_TURNED = 50
 # A variable is a category if its rows take on average at least this many pairs per value.
 PAIRS_PER_VALUE = 10
 
@@ -35,6 +39,17 @@ def varying(name: str, rows: Rows) -> tuple[Rows, list[str]]:
         return rows[:, :0], [f"{name} is constant, so it shares nothing."]
     note = [f"{(~kept).sum()} constant columns of {name} were left out."] if not kept.all() else []
     return rows[:, kept], note
+
+
+def reduced(name: str, rows: Rows) -> tuple[Rows, list[str]]:
+    """At most one column for every 20 pairs, by principal components, and a sentence if that left something out."""
+    most = max(2, len(rows) // PAIRS_PER_COLUMN)
+    if rows.shape[1] <= most:
+        return rows, []
+    standard = (rows - rows.mean(0)) / rows.std(0)
+    left, values, _ = np.linalg.svd(standard, full_matrices=False)
+    note = f"{name} was reduced from {rows.shape[1]} columns to {most} principal components: it can only share less."
+    return left[:, :most] * values[:most], [note]
 
 
 def categorical(rows: Rows) -> bool:
@@ -72,7 +87,9 @@ def described(rows: Rows) -> tuple[Rows, Rows, Rows]:
     scale = np.median(np.abs(centred), axis=0)
     robust = centred / np.where(scale > 0, scale, centred.std(0))
     near, far = (gaussianised((part**2).sum(1, keepdims=True)) for part in (columns, robust))
-    turned = np.concatenate([columns, columns * near, columns * (near**2 - 1)], axis=1)
+    turned = columns
+    if rows.shape[1] <= min(MOST_TURNED, len(rows) // PAIRS_PER_COLUMN):
+        turned = np.concatenate([columns, columns * near, columns * (near**2 - 1)], axis=1)
     return columns, turned, np.concatenate([near, near**2 - 1, far], axis=1)
 
 
