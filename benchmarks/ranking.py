@@ -91,10 +91,10 @@ def rows(path: Path) -> list[dict]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def correlate(path: Path, measure: str) -> None:
+def correlate(path: Path, measure: str, resamples: int) -> None:
     """Rank correlation of 1 - sigma before training with the error after it, with a bootstrap interval over sets."""
     sets = augmentation_sets()
-    ranking = rank_views(data.load("cifar10", limit=500), sets, resamples=5)
+    ranking = rank_views(data.load("cifar10", limit=500), sets, resamples=resamples)
     print(ranking.table())
     scores = {row.name: row.score for row in ranking.sets}
     for method in OBJECTIVES:
@@ -143,11 +143,12 @@ if __name__ == "__main__":
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--start", default="", help="only sets whose name begins so: a for those with crop")
     parser.add_argument("--measure", default="centre_z", help="which error: centre_z, centre_h, knn_h, ...")
+    parser.add_argument("--resamples", type=int, default=5, help="drawings of views behind each 1 - sigma")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     if arguments.action == "train":
         train(arguments.rows, arguments.methods, arguments.seeds, arguments.start)
     elif arguments.action == "correlate":
-        correlate(arguments.rows, arguments.measure)
+        correlate(arguments.rows, arguments.measure, arguments.resamples)
     else:
         parser.print_help()

@@ -9,6 +9,7 @@ from torch import Tensor
 from vergence.types import Square
 
 ROWS, COLUMNS = 512, 2048  # views to a tile: 4 MiB of float32, wide enough for full speed, little of the diagonal twice
+FEW_ROWS = 96  # views to a tile when pruning: more would share fewer far samples, less would starve the matrix product
 SAFE = 1e-3  # below this share of the two squared norms, a + b - 2ab has lost digits and the pair is measured directly
 GATHERED = 2**22  # numbers gathered for direct measurement at a time
 DIRECT = "donot_use_mm_for_euclid_dist"
@@ -83,7 +84,7 @@ def _pruned(flat: Tensor, squares: Tensor, limit: float) -> Tensor:
     bound = augmented_distance(flat @ _directions(flat, min(64, width)))
     slack = 1e-4 * squares.amax().sqrt()  # rounding of the bound must not exclude a pair at the limit
     distance = flat.new_full((n, n), math.inf)
-    for rows in _steps(0, n, ROWS // m):
+    for rows in _steps(0, n, FEW_ROWS // m):
         near = (bound[rows, rows.start :] <= limit + slack).any(0).nonzero()[:, 0] + rows.start
         for columns in near.split(max(1, COLUMNS // m)):
             distance[rows, columns] = _tile(flat, squares, rows, columns)
