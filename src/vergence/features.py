@@ -113,6 +113,18 @@ def thumbnails(samples: Samples) -> dict[str, Tensor]:
     return {"thumbnails": x.round().clamp(0, 255).to(torch.uint8)}
 
 
+@torch.no_grad()
+def encoded(encoder: nn.Module, data: Any) -> Tensor:
+    """Representations of an array of inputs, as they are, under anyone's encoder, which is left as it was."""
+    if data is None:
+        raise ValueError("An encoder alone says nothing: give the data to encode as well, data=x.")
+    device, training = _device(encoder), encoder.training
+    encoder.eval()
+    parts = [encoder(torch.as_tensor(part).to(device)).float().cpu() for part in torch.as_tensor(data).split(CHUNK)]
+    encoder.train(training)
+    return torch.cat(parts)
+
+
 def from_arrays(h: Any, labels: Any = None, *, limit: int = MAPPED) -> Features:
     """Foreign arrays as features, at most ``limit`` rows evenly spaced: what a page can show."""
     rows = np.linspace(0, len(h) - 1, min(len(h), limit)).astype(np.int64)

@@ -140,13 +140,17 @@ def doctor(
     drop_nan: bool = False,
     fail_on: str = "",
     output: Path | None = None,
+    data: Array | None = None,
     **hyperparameters: Any,
 ) -> Answer:
     """Say what you have: a run, anyone's embeddings, or a loss alone; the verdict first, then its evidence.
 
     ``target`` is a run directory, a file of embeddings, or an array of representations ``h``; ``z1`` and ``z2`` are the
-    embeddings of two views of the same samples (``second_view`` pairs ``target`` itself with another view).
+    embeddings of two views of the same samples (``second_view`` pairs ``target`` itself with another view). From
+    Python, ``target`` may be an encoder, with the ``data`` to encode.
     """
+    if isinstance(target, torch.nn.Module):
+        target = features.encoded(target, _embeddings(data, drop_nan=drop_nan))
     if target is None:
         results = _loss_alone(objective, loss, batch=batch, width=width, **hyperparameters)
     elif isinstance(target, str | Path) and (Path(target) / "config.yaml").exists():

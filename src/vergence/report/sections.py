@@ -10,6 +10,7 @@ from markupsafe import Markup
 from vergence import __version__
 from vergence.report import figures
 from vergence.report.document import Section, section
+from vergence.report.formulas import formulas, linked
 from vergence.report.pieces import (
     bullets,
     code,
@@ -61,10 +62,10 @@ def geometry(record: Record) -> Section | None:
     """The spectrum of the representation, and every diagnostic with its interval and its n."""
     entries = {name.replace("_", " "): entry for name, entry in mapping(record.results.get("diagnostics")).items()}
     groups = {name: entry for name, entry in entries.items() if isinstance(entry, Mapping) and "value" not in entry}
-    rows = [[name, *_diagnostic(entry)] for name, entry in entries.items() if name not in groups]
+    rows = [[linked(name), *_diagnostic(entry)] for name, entry in entries.items() if name not in groups]
     folded = [details(name.capitalize(), table(["", "value"], entry.items())) for name, entry in groups.items()]
     listing = table(["diagnostic", "value", "interval", "n", "remarks"], rows) if rows else None
-    return section("Geometry", side_by_side(_spectrum(record), Markup("").join(folded)), listing)
+    return section("Geometry", side_by_side(_spectrum(record), Markup("").join(folded)), listing, formulas(entries))
 
 
 def certificates(record: Record) -> Section | None:

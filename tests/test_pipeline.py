@@ -1,0 +1,56 @@
+"""The stages from Python, where they take arrays and modules instead of files."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import vergence as vg
+
+
+def rows(n: int = 200, d: int = 16) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=(n, d)).astype(np.float32)
+
+
+def test_the_doctor_reads_arrays():
+    answer = vg.doctor(rows(), labels=np.arange(200) % 4)
+    assert answer.to_dict()["verdict"]["label"] == "healthy"
+    assert str(answer).startswith("HEALTHY")
+
+
+def test_the_doctor_reads_an_encoder_with_data_and_leaves_it_as_it_was():
+    encoder = nn.Sequential(nn.Linear(16, 8), nn.BatchNorm1d(8)).train()
+    before = {name: value.clone() for name, value in encoder.state_dict().items()}
+    assert "effective_rank" in vg.doctor(encoder, data=rows()).to_dict()["diagnostics"]
+    assert encoder.training
+    for name, value in encoder.state_dict().items():
+        torch.testing.assert_close(value, before[name])
+
+
+def test_an_encoder_without_data_is_refused():
+    with pytest.raises(ValueError, match="data=x"):
+        vg.doctor(nn.Identity())
+
+
+def test_a_page_of_foreign_embeddings_has_a_map_and_formulas(tmp_path):
+    vg.doctor(rows(), labels=np.arange(200) % 4, output=tmp_path / "page")
+    html = (tmp_path / "page" / "report.html").read_text(encoding="utf-8")
+    assert "projected to two by PCA" in html
+    assert 'href="#formula-effective_rank"' in html
+    assert 'id="formula-effective_rank"' in html
+
+
+@pytest.mark.parametrize(
+    ("loss", "options", "constant"),
+    [
+        (4.852, {"objective": "info_nce", "batch": 128}, "ln 128"),
+        (5.545, {"objective": "nt_xent", "batch": 128, "temperature": 0.5}, "ln 256"),
+        (8.909, {"objective": "nt_xent", "batch": 256, "temperature": 0.7}, "ln 511"),
+        (11.09, {"objective": "info_nce", "batch": 256, "temperature": 0.07, "negatives": 65536}, "ln 65537"),
+    ],
+)
+def test_the_constants_of_the_issue_trackers_are_recognised(loss, options, constant):
+    found = vg.doctor(loss=loss, **options).to_dict()
+    said = " ".join([*found["verdict"]["evidence"], *found["thermometer"]["coincidences"]])
+    number = constant.removeprefix("ln ")
+    assert number in said, said
