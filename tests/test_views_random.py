@@ -19,6 +19,7 @@ SAMPLES = {
     "tabular": torch.randn(11, 7, generator=RNG),
     "series": torch.randn(11, 3, 37, generator=RNG),
     "text": torch.randint(0, 50, (11, 13), generator=RNG),
+    "columns": torch.randn(11, 8, generator=RNG),
 }
 
 

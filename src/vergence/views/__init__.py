@@ -5,7 +5,7 @@
 
 from vergence.tables import Rows
 from vergence.views.glyph import glyph
-from vergence.views.halves import halves, identity
+from vergence.views.halves import columns, halves, identity
 from vergence.views.image import from_letters, simclr
 from vergence.views.random import sample_keys
 from vergence.views.recipe import Recipe
@@ -19,6 +19,7 @@ VIEWS = Rows(
         "simclr": simclr,
         "glyph": glyph,
         "halves": halves,
+        "columns": columns,
         "identity": identity,
         "tabular": tabular,
         "series": series,
@@ -34,6 +35,7 @@ GLOSSARY = {
     "colour": "Colour distortion: brightness, contrast, saturation and hue.",
     "flip": "Horizontal flip of every second view.",
     "strength": "Strength of the colour distortion, from 0 (none) to 2.5.",
+    "first": "How many columns are the first view; 0 for half of them.",
     "smallest": "Smallest share of the area that a crop keeps.",
     "rotate": "Largest rotation either way, in degrees.",
     "shear": "Largest shear either way, in degrees.",

@@ -1,0 +1,122 @@
+"""Every method on the same data, the same small encoder and the same budget, beside what needs no training.
+
+    python benchmarks/methods.py RUNS                                 all methods, three seeds, 20 epochs
+    python benchmarks/methods.py RUNS --only simclr moco --seeds 1    some of them, one seed
+    python benchmarks/methods.py RUNS --epochs 5                      a smaller budget, kept apart from the others
+
+A row is written to RUNS as soon as it is measured, and rows that are there are not measured again; the tables of all
+rows go to docs/methods_measured.md. Data: 10,000 training images of CIFAR-10 and of MNIST, 1,000 a class, and 2,000
+held-out ones. Set VERGENCE_DATA to a folder that has them, or let them be fetched. Minutes are of one processor core.
+"""
+
+import argparse
+import itertools
+import json
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from vergence import assembly, config, evaluation, features, optim, training
+from vergence.diagnostics import alignment, effective_rank, uniformity
+from vergence.methods import METHODS
+
+DATA = ("cifar10", "mnist")
+SAMPLES, BATCH = 10_000, 256
+RAW = "raw pixels"
+GREY = {"mnist": ("colourisation",)}  # methods that need colours, where there are none
+COLUMNS = {
+    "probe": "linear probe",
+    "knn": "kNN",
+    "centre": "nearest centre",
+    "alignment": "alignment",
+    "uniformity": "uniformity",
+    "rank": "effective rank",
+    "minutes": "minutes",
+}
+PAGE = Path(__file__).parents[1] / "docs" / "methods_measured.md"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--only", nargs="+", default=[RAW, *METHODS], metavar="METHOD")
+    parser.add_argument("--data", nargs="+", default=DATA, choices=DATA)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--epochs", type=int, default=20)
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    torch.set_num_threads(1)
+    for seed, data, method in itertools.product(range(options.seeds), options.data, options.only):
+        if method in GREY.get(data, ()):
+            continue
+        path = options.folder / f"{data}-{method.replace(' ', '_')}-{options.epochs}-{seed}.json"
+        if not path.exists():
+            row = measured(data, method, seed=seed, epochs=options.epochs)
+            path.write_text(json.dumps(row) + "\n", encoding="utf-8")
+            print(json.dumps(row), flush=True)
+    PAGE.write_text(page([json.loads(path.read_text()) for path in sorted(options.folder.glob("*.json"))]))
+
+
+def measured(data: str, method: str, *, seed: int, epochs: int) -> dict[str, Any]:
+    """Train a method and measure what it learned on held-out samples."""
+    settings = config.Config(
+        data=data, method="random" if method == RAW else method, encoder="convnet", epochs=epochs, batch=BATCH,
+        seed=seed, limit=SAMPLES, watching=config.Watching(every=0),
+    )  # fmt: skip
+    parts = assembly.assemble(settings)
+    began = time.process_time()
+    optimiser = optim.optimiser(parts.learner, parts.config.optim)
+    for _ in training.fit(parts.learner, optimiser, parts.samples, parts.recipe, parts.config):
+        pass
+    minutes = (time.process_time() - began) / 60
+    train, test = (_features(parts, samples, raw=method == RAW) for samples in (parts.samples, parts.test))
+    arrays = (train.h, train.labels, test.h, test.labels)
+    row: dict[str, Any] = {"data": data, "method": method, "seed": seed, "epochs": epochs, "minutes": minutes}
+    row |= {"probe": evaluation.linear_probe(*arrays).accuracy, "knn": evaluation.knn(*arrays).accuracy}
+    row |= {"centre": evaluation.nearest_centre(*arrays).accuracy, "rank": effective_rank(test.h)}
+    if test.z1 is not None and test.z2 is not None:
+        row |= {"alignment": alignment(test.z1, test.z2).value, "uniformity": uniformity(test.z1).value}
+    return row
+
+
+def _features(parts: assembly.Assembled, samples: Any, *, raw: bool) -> features.Features:
+    if raw:
+        return features.Features(features.pixels(samples, parts.recipe), labels=samples.labels)
+    return features.extract(parts.learner.encoder, samples, parts.recipe, branches=parts.learner.branches)
+
+
+def page(rows: list[dict[str, Any]]) -> str:
+    """The tables: one for each data set and budget, the best kNN accuracy first."""
+    parts = ["# Every method, measured", "", *_preface()]
+    for data, epochs in sorted({(row["data"], row["epochs"]) for row in rows}, key=lambda pair: (pair[0], -pair[1])):
+        chosen = [row for row in rows if (row["data"], row["epochs"]) == (data, epochs)]
+        by_method = {row["method"]: [each for each in chosen if each["method"] == row["method"]] for row in chosen}
+        parts += ["", f"## {data}, {SAMPLES:,} images, {epochs} epochs", ""]
+        parts += [f"| method | seeds | {' | '.join(COLUMNS.values())} |", "|---|---|" + "---:|" * len(COLUMNS)]
+        for name, runs in sorted(by_method.items(), key=lambda item: -statistics.mean(row["knn"] for row in item[1])):
+            cells = [_cell([row[key] for row in runs if key in row]) for key in COLUMNS]
+            parts.append(f"| {name} | {len(runs)} | {' | '.join(cells)} |")
+    return "\n".join(parts) + "\n"
+
+
+def _preface() -> list[str]:
+    return [
+        "Written by `benchmarks/methods.py`: a three-layer convnet (32-64-128), batches of 256, AdamW at 2e-3,",
+        "each method with the settings of its row. Accuracy is that of the representation h on 2,000 held-out images;",
+        "alignment and uniformity are of the embeddings z. Where there are several seeds: mean ± standard deviation.",
+        "InfoMax sees the upper half of an image only. A budget this small ranks how fast methods learn, not how far.",
+    ]
+
+
+def _cell(values: list[float]) -> str:
+    if not values:
+        return ""
+    spread = f" ± {statistics.stdev(values):.3f}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.3f}{spread}"
+
+
+if __name__ == "__main__":
+    main()

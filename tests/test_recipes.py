@@ -1,0 +1,33 @@
+"""Every recipe for long runs is a strict config that builds its learner and trains."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from vergence import assembly, config, optim, training
+from vergence.data import from_arrays
+
+RECIPES = [
+    pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if path.stem.startswith("imagenet") else [])
+    for path in sorted(Path("recipes").glob("*.yaml"))
+]
+SIDES = {"cifar10": 32, "cifar100": 32, "stl10": 96, "tiny": 64, "imagenet100": 256}
+
+
+@pytest.mark.parametrize("path", RECIPES)
+def test_a_recipe_states_its_source_and_takes_two_steps_on_images_of_its_shape(path):
+    settings = config.read(path)
+    comment = path.read_text(encoding="utf-8").split("data:")[0]
+    assert "https://arxiv.org/abs/" in comment
+    assert 200 <= settings.epochs <= 1000
+    side = SIDES[path.stem.split("_")[0]]
+    assert settings.size in (0, side)
+    images = torch.randint(0, 256, (4, side, side, 3), dtype=torch.uint8)
+    samples = from_arrays(images.numpy(), [0, 1, 0, 1])
+    parts = assembly.assemble(replace(settings, batch=2, epochs=1, device="cpu"), samples)
+    optimiser = optim.optimiser(parts.learner, settings.optim)
+    steps = list(training.fit(parts.learner, optimiser, samples, parts.recipe, parts.config))
+    assert len(steps) == 2
+    assert all(torch.isfinite(parameter).all() for parameter in parts.learner.parameters())
