@@ -49,6 +49,9 @@ def assemble(config: Config, samples: Samples | None = None) -> Assembled:
     recipe = VIEWS[config.views](**config.view).fitted(_some(samples))
     torch.manual_seed(config.seed)
     learner: Any = build_learner(config, samples, recipe).to(device(config))
+    if samples.kind == "image":
+        # Convolutions are 1.1 to 1.2 times as fast on processors.
+        learner = learner.to(memory_format=torch.channels_last)
     if not METHODS[config.method].trains:
         calibrate(learner.encoder, config, samples, recipe)
     if distributed.world() > 1:
