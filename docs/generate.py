@@ -19,14 +19,17 @@ def methods() -> str:
     papers = bibliography()
     lines = ["| method | objective | structure | paper |", "|---|---|---|---|"]
     for name, row in METHODS.items():
-        lines.append(f"| `{name}` | `{row.objective}` | {structure(row)} | {papers[row.paper]} |")
+        own = ", ".join(f"`{key}={value}`" for key, value in row.hyperparameters.items()) or "its own"
+        lines.append(
+            f"| `{name}` | {f'`{row.objective}`' if row.objective else own} | {structure(row)} | {papers[row.paper]} |"
+        )
     return "\n".join(lines)
 
 
 def structure(row) -> str:
     """What a row compares, in words."""
     if row.learner != "two_view":
-        return row.learner.replace("_", " ")
+        return markdown(tables.summary("learners", row.learner))
     parts = {
         "online": "two views, one network",
         "detached": "two views, stop-gradient on one",

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from vergence.methods import METHODS, Method, customised, table
+from vergence.methods import METHODS, Method, customised
 
 
 @pytest.mark.parametrize("name", list(METHODS))
@@ -48,12 +48,6 @@ def test_overrides_replace_what_the_row_says_and_nothing_else():
 def test_a_method_without_heads_refuses_them():
     with pytest.raises(ValueError, match="rotation has no heads, so there is no projector"):
         customised("rotation", heads={"projector": (8,)}, objective={})
-
-
-def test_the_table_of_the_docs_has_a_line_for_every_method():
-    lines = table().splitlines()
-    assert len(lines) == 2 + len(METHODS)
-    assert all(f"`{name}`" in line for name, line in zip(METHODS, lines[2:], strict=True))
 
 
 def test_an_unknown_method_names_the_nearest():

@@ -231,7 +231,7 @@ def _option_type(name: str, default: Any, declared: Mapping[str, tables.Paramete
     """The type of a row's option: that of its default, or where there is none what the signature says."""
     if isinstance(default, tuple):
         return tuple[(type(default[0]) if default else int, ...)]  # type: ignore[misc]
-    if default is None and name in declared:
+    if name in declared and (default is None or declared[name].choices):
         return _type(declared[name])
     return float | None if default is None else type(default)
 

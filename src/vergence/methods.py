@@ -161,7 +161,7 @@ METHODS = Rows(
             "two_modal", "radford2021clip", {"temperature": 0.07}, learner="two_modal", projector=(128,),
             learnable=("temperature",),
         ),
-        "infomax": alone("infomax", "tschannen2020mutual", views="halves"),
+        "infomax": alone("infomax", "tschannen2020mutual", {"bound": "info_nce"}, views="halves"),
         "infomax_nwj": alone("infomax", "tschannen2020mutual", {"bound": "nwj"}, views="halves"),
         "infomax_dv": alone("infomax", "tschannen2020mutual", {"bound": "donsker_varadhan"}, views="halves"),
         "rotation": alone("rotation", "gidaris2018rotation", view=UNDISTORTED),
@@ -184,10 +184,3 @@ def customised(name: str, *, heads: Mapping[str, Any], objective: Mapping[str, A
     hyperparameters = {**row.hyperparameters, **objective}
     fields: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in heads.items()}
     return dataclasses.replace(row, hyperparameters=hyperparameters, **fields)
-
-
-def table() -> str:
-    """METHODS in Markdown: name, structure and paper of every row."""
-    lines = ["| Method | Structure | Paper |", "|---|---|---|"]
-    lines += [f"| `{name}` | {row.describe()} | [{row.paper}] |" for name, row in METHODS.items()]
-    return "\n".join(lines)
