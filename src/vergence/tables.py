@@ -95,8 +95,9 @@ def keywords(room: str, name: str) -> dict[str, Parameter]:
 def glossary(room: str) -> dict[str, str]:
     """The room's GLOSSARY: what each option means, in a sentence."""
     for node in _tree(_front_door(room)).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "GLOSSARY":
-            return ast.literal_eval(node.value)
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(target, ast.Name) and target.id == "GLOSSARY":
+            return ast.literal_eval(node.value) if node.value else {}
     return {}
 
 

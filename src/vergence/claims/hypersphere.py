@@ -59,7 +59,7 @@ def uniform_law() -> Outcome:
         values = [math.exp(float(uniformity(_directions(64, d, seed), t=2.0))) for seed in range(100)]
         error = np.std(values) / math.sqrt(len(values))
         worst = max(worst, abs(np.mean(values) - closed) / error, abs(uniformity_floor(d) - math.log(closed)) / 1e-12)
-    return Outcome(worst < 5, f"largest deviation {worst:.1f} standard errors over d = 2, 3, 16, 128")
+    return Outcome(bool(worst < 5), f"largest deviation {worst:.1f} standard errors over d = 2, 3, 16, 128")
 
 
 @claim(

@@ -246,7 +246,7 @@ def edges_are_joint_probabilities() -> Outcome:
     graph = AugmentationGraph.from_kernel(np.eye(4))
     loop = graph.adjacency[0, 0]
     words = f"images that surely share their source have an edge of {loop:.2f}; all edges together sum to one"
-    return Outcome(abs(loop - 1) < 1e-9, words)
+    return Outcome(bool(abs(loop - 1) < 1e-9), words)
 
 
 @claim(
@@ -275,5 +275,6 @@ def only_positive_graphs_factorise() -> Outcome:
     triangle = AugmentationGraph.from_adjacency(np.ones((3, 3)) - np.eye(3))
     left = spectral_population_loss(_minimised(triangle, 3), triangle).item() + triangle.normalised.power(2).sum()
     return Outcome(
-        left <= 1e-6, f"a triangle without self-loops (eigenvalues 1, -1/2, -1/2) keeps {left:.4f} of its norm 1.5"
+        bool(left <= 1e-6),
+        f"a triangle without self-loops (eigenvalues 1, -1/2, -1/2) keeps {left:.4f} of its norm 1.5",
     )
