@@ -43,13 +43,11 @@ PEERS = {
 def main() -> None:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", FutureWarning)  # peers call collectives that torch deprecates
-    print(f"| objective | dtype | {' | '.join(map(str, WORLDS))} |\n|---|---|{'---|' * len(WORLDS)}")
-    for dtype in DTYPES:
-        answers = {number: together(every_objective, number, dtype) for number in WORLDS}
-        alone = every_objective(dtype)
-        for name in OBJECTIVES:
-            errors = [max(error(found[name], alone[name]) for found in answers[number]) for number in WORLDS]
-            print(f"| {name} | {dtype} | {' | '.join(f'{value:.0e}' for value in errors)} |")
+    print(f"| objective, float32 / float64 | {' | '.join(map(str, WORLDS))} |\n|---|{'---|' * len(WORLDS)}")
+    columns = {(number, dtype): largest_errors(number, dtype) for number in WORLDS for dtype in DTYPES}
+    for name in OBJECTIVES:
+        cells = [" / ".join(f"{columns[number, dtype][name]:.0e}" for dtype in DTYPES) for number in WORLDS]
+        print(f"| {name} | {' | '.join(cells)} |")
     print(
         "\n| peer, float64, 2 / 4 processes | loss to the true one | gradient, error | gradient, norm to the true one |"
     )
@@ -57,6 +55,12 @@ def main() -> None:
     for name, library in PEERS.items():
         if find_spec(library) and find_spec("torchvision"):
             print(f"| {name} | {' | '.join(peer_row(name))} |")
+
+
+def largest_errors(number: int, dtype: str) -> dict[str, float]:
+    """The error of every objective in the process where it is largest."""
+    alone, answers = every_objective(dtype), together(every_objective, number, dtype)
+    return {name: max(error(found[name], alone[name]) for found in answers) for name in alone}
 
 
 def every_objective(dtype: str) -> dict[str, tuple[Tensor, Tensor]]:

@@ -94,9 +94,9 @@ def available(devices: int) -> None:
         raise ValueError(f"--devices {devices} is more than the {there} {what} of this machine.")
 
 
-def resuming(run: str | Path) -> list[str]:
+def resuming(run: str | Path, *, quiet: bool = False) -> list[str]:
     """The arguments with which a child process takes part in a run."""
-    return ["train", "--run", str(run), "--resume"]
+    return ["train", "--run", str(run), "--resume", *(["--quiet"] if quiet else [])]
 
 
 def _wait(process: subprocess.Popen) -> int | None:

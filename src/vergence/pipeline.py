@@ -101,7 +101,7 @@ def train(
     leads = distributed.rank() == 0
     place = Run.create(run, parts.config, overwrite=overwrite, resume=resume) if leads else Run(run)
     if devices > 1 and not together:
-        return _train_together(place, devices)
+        return _train_together(place, devices, quiet=quiet)
     with place.locked() if leads else nullcontext():
         record(parts, place, leads=leads, quiet=quiet or not leads)
         if not leads:
@@ -274,10 +274,10 @@ def write_report(run: Path) -> Answer:
     return Answer((*report.summary(run), f"Report: {page}"), {"report": str(page)})
 
 
-def _train_together(place: Run, devices: int) -> Answer:
+def _train_together(place: Run, devices: int, *, quiet: bool) -> Answer:
     """Hand a created run to several processes; the first of them finishes it."""
     launch.available(devices)
-    status = launch.start(launch.resuming(place.path), devices=devices)
+    status = launch.start(launch.resuming(place.path, quiet=quiet), devices=devices)
     if status:
         saved = place.load()
         step = f"step {saved.step} is saved, --resume continues" if saved else "nothing is saved"
