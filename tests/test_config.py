@@ -7,7 +7,7 @@ from vergence.config import Config, Optim, differences, from_mapping, method_opt
 
 
 def test_a_config_round_trips_through_yaml(tmp_path):
-    config = Config(method="moco", epochs=3, objective={"temperature": 0.2}, heads={"queue": 64, "projector": (8, 4)})
+    config = Config(method="moco", epochs=3, objective={"temperature": 0.2}, heads={"queue": 512, "projector": (8, 4)})
     path = tmp_path / "config.yaml"
     path.write_text(config.to_yaml())
     assert read(path) == config

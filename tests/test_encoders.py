@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from vergence import features
+from vergence import assembly, features
+from vergence.config import Config
 from vergence.data import from_arrays
 from vergence.encoders import ENCODERS, Standardise, build, cut, layers, mlp
 from vergence.encoders.flow import additive_flow, affine_flow
@@ -149,6 +150,12 @@ def test_an_encoder_cut_at_a_layer_gives_the_mean_of_its_map():
 def test_a_layer_that_is_not_there_is_refused(name, layer, message):
     with pytest.raises(ValueError, match=message):
         cut(build(name, SHAPES[name]), layer, SHAPES[name])
+
+
+def test_a_run_may_take_an_inner_layer_for_its_representation():
+    samples = from_arrays(torch.randint(0, 256, (8, 16, 16, 3), dtype=torch.uint8).numpy())
+    parts = assembly.assemble(Config(data="memory", encoder="convnet", layer=2, batch=4), samples)
+    assert features.extract(parts.learner.encoder, samples, parts.recipe).h.shape == (8, 64)
 
 
 def test_features_by_layer_end_in_the_representation():

@@ -4,30 +4,24 @@ import copy
 
 import pytest
 import torch
+from torch import nn
 
+from narrow import narrow, views
+from vergence import assembly
+from vergence.config import Config, Optim
+from vergence.data import Samples, from_arrays
 from vergence.encoders import build
+from vergence.evaluation import nearest_centre
+from vergence.features import extract
+from vergence.information import BOUNDS
 from vergence.learners import LEARNERS, Problem
-from vergence.methods import METHODS, customised
+from vergence.methods import METHODS
+from vergence.optim import optimiser
+from vergence.training import fit, restore, state
+from vergence.views.random import normal
+from vergence.views.recipe import Recipe, plain
 
-SHAPE = (3, 4, 4)
 COMPARING = {name: row for name, row in METHODS.items() if row.learner == "two_view"}
-
-
-def narrow(name: str, **objective):
-    """A method's learner with small heads, so that the whole table takes seconds."""
-    row = METHODS[name]
-    heads = {"projector": (16, 8), "predictor": (8, 8) if row.predictor else (), "queue": 32 if row.queue else 0}
-    row = customised(name, heads=heads if row.objective else {}, objective=objective)
-    torch.manual_seed(0)
-    problem = Problem(lambda view: build("mlp", SHAPE, hidden=(16,)), SHAPE, classes=3)
-    return LEARNERS[row.learner](row, problem, **({} if row.objective else row.hyperparameters))
-
-
-def views(n: int = 12, seed: int = 0) -> tuple[list[torch.Tensor], torch.Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    x = torch.rand(n, *SHAPE, generator=generator)
-    noise = [0.1 * torch.rand(n, *SHAPE, generator=generator) for _ in range(2)]
-    return [0.9 * x + part for part in noise], torch.arange(n) % 3
 
 
 @pytest.mark.parametrize("name", [name for name, row in METHODS.items() if row.trains])
@@ -121,3 +115,137 @@ def test_the_supervised_row_reads_its_labels():
 def test_what_is_exported_is_the_encoder_not_the_projector():
     learner = narrow("simclr")
     assert learner.encoder(views()[0][0]).shape == (12, learner.encoder.width)
+
+
+SIGNAL, NUISANCE = 4, 64
+
+
+def toy(n: int = 256) -> tuple[Samples, Recipe]:
+    """Four classes in a few coordinates, under much larger ones that every view draws afresh."""
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(n) % SIGNAL
+    signal = torch.eye(SIGNAL)[labels] + 0.1 * torch.randn(n, SIGNAL, generator=generator)
+    x = torch.cat([signal, 3 * torch.randn(n, NUISANCE, generator=generator)], dim=1)
+
+    def redrawn(x: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
+        return torch.cat([x[:, :SIGNAL], 3 * normal(keys, NUISANCE).float()], dim=1)
+
+    return from_arrays(x.numpy(), labels.numpy()), Recipe("vector", (redrawn, redrawn), plain, "redrawn nuisance")
+
+
+def settings(name: str, *, epochs: int) -> Config:
+    """A row with narrow heads and a quick moving average, for the toy."""
+    row = METHODS[name]
+    heads = {"projector": (32, 16), "predictor": (16, 16) if row.predictor else (), "momentum": 0.9}
+    heads |= {"queue": 128 if row.queue else 0}
+    return Config(
+        data="memory", method=name, encoder="mlp", views="identity", epochs=epochs, batch=64,
+        heads=heads if row.objective else {}, backbone={"hidden": (32,)}, optim=Optim(learning_rate=1e-2, warmup=0.0),
+    )  # fmt: skip
+
+
+def started(config: Config, samples: Samples, recipe: Recipe) -> tuple[nn.Module, torch.optim.Optimizer]:
+    torch.manual_seed(0)
+    learner = assembly.build_learner(assembly.settle(config, samples), samples, recipe)
+    return learner, optimiser(learner, config.optim)
+
+
+def accuracy(name: str, *, epochs: int) -> float:
+    """The nearest-centre accuracy of a row's encoder after training on the toy."""
+    samples, recipe = toy()
+    config = settings(name, epochs=epochs)
+    learner, adam = started(config, samples, recipe)
+    for _ in fit(learner, adam, samples, recipe, config):
+        pass
+    h = extract(learner.encoder, samples, recipe).h
+    half = len(h) // 2
+    return nearest_centre(h[:half], samples.labels[:half], h[half:], samples.labels[half:]).accuracy
+
+
+PRETEXT = ("rotation", "colourisation", "bigan")
+VIEWED = [name for name, row in METHODS.items() if row.trains and name not in PRETEXT]
+
+
+@pytest.mark.parametrize("name", VIEWED)
+def test_every_method_of_two_views_learns_what_random_features_do_not_show(name):
+    assert accuracy("random", epochs=0) < 0.65
+    assert accuracy(name, epochs=25) > 0.85
+
+
+@pytest.mark.parametrize("bound", ["info_nce", "nwj", "donsker_varadhan"])
+@pytest.mark.parametrize("critic", ["bilinear", "separable", "concat"])
+def test_infomax_raises_the_bound_or_brings_it_to_its_target(bound, critic):
+    pair, _ = views()
+    learner, aimed = (narrow("infomax", bound=bound, critic=critic, target=target) for target in (None, 0.7))
+    first, second = learner.outputs(pair)
+    information = BOUNDS[bound](learner.critic(first, second))
+    torch.testing.assert_close(learner(pair), -information)
+    torch.testing.assert_close(aimed(pair), (information - 0.7).abs())
+
+
+def test_clip_learns_its_temperature_and_shares_nothing():
+    learner = narrow("clip")
+    learner(views()[0]).backward()
+    assert learner.objective.logarithms["temperature"].grad != 0
+    first, second = (list(branch.parameters()) for branch in learner.branches)
+    assert not {id(parameter) for parameter in first} & {id(parameter) for parameter in second}
+
+
+def test_clip_pairs_modalities_of_different_widths():
+    generator = torch.Generator().manual_seed(0)
+    shared = torch.randn(256, 2, generator=generator)
+    mixing = torch.randn(2, 3, generator=generator), torch.randn(2, 7, generator=generator)
+    x = torch.cat([shared @ part for part in mixing], dim=1)
+    config = Config(
+        data="memory", method="clip", encoder="mlp", views="columns", view={"first": 3}, epochs=10, batch=64,
+        backbone={"hidden": (32,)},
+    )  # fmt: skip
+    parts = assembly.assemble(config, from_arrays(x.numpy()))
+    for _ in fit(parts.learner, optimiser(parts.learner, config.optim), parts.samples, parts.recipe, parts.config):
+        pass
+    made = extract(parts.learner.encoder, parts.samples, parts.recipe, branches=parts.learner.branches)
+    first, second = (nn.functional.normalize(z, dim=1) for z in (made.z1, made.z2))
+    ranks = (first @ second.T > (first * second).sum(1, keepdim=True)).sum(1)
+    assert ranks.float().mean() < 0.1 * len(x), "a sample's other modality should be among the nearest"
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "message"),
+    [
+        ("rotation", (10,), "square images"),
+        ("rotation", (1, 4, 6), "square images"),
+        ("colourisation", (1, 4, 4), "colour images"),
+        ("supervised", (10,), "labels of at least 2 classes; the data has 0"),
+    ],
+)
+def test_data_that_a_method_cannot_use_is_refused_when_its_learner_is_built(name, shape, message):
+    row = METHODS[name]
+    with pytest.raises(ValueError, match=message):
+        LEARNERS[row.learner](row, Problem(lambda view: build("mlp", shape), shape))
+
+
+@pytest.mark.parametrize("name", ["supervised", "supervised_contrastive"])
+def test_a_method_that_learns_from_labels_refuses_data_without(name):
+    with pytest.raises(ValueError, match=f"{name} learns from labels, and the data has none"):
+        assembly.assemble(Config(data="memory", method=name, batch=64), from_arrays(toy()[0].x.numpy()))
+
+
+def test_random_initialisation_takes_no_step():
+    samples, _ = toy()
+    parts = assembly.assemble(Config(data="memory", method="random", epochs=5, batch=64), samples)
+    assert parts.config.epochs == 0
+    encoder = assembly.untrained(parts)
+    torch.testing.assert_close(parts.learner.encoder.state_dict(), encoder.state_dict())
+
+
+@pytest.mark.parametrize("name", VIEWED)
+def test_a_resumed_training_repeats_an_undisturbed_one(name):
+    samples, recipe = toy(192)
+    config = settings(name, epochs=2)
+    whole, halted, resumed = (started(config, samples, recipe) for _ in range(3))
+    losses = [step.loss for step in fit(*whole, samples, recipe, config)]
+    for step in fit(*halted, samples, recipe, config):
+        if step.number == 4:
+            break
+    restore(*resumed, state(*halted))
+    assert [step.loss for step in fit(*resumed, samples, recipe, config, start=4)] == losses[4:]

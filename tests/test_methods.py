@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from vergence.config import Config
 from vergence.methods import METHODS, Method, customised
 
 
@@ -48,6 +49,11 @@ def test_overrides_replace_what_the_row_says_and_nothing_else():
 def test_a_method_without_heads_refuses_them():
     with pytest.raises(ValueError, match="rotation has no heads, so there is no projector"):
         customised("rotation", heads={"projector": (8,)}, objective={})
+
+
+def test_a_queue_smaller_than_the_batch_is_refused_before_any_data_are_read():
+    with pytest.raises(ValueError, match="A queue of 8 cannot hold a batch of 16 keys"):
+        Config(data="nowhere", method="moco", heads={"queue": 8}, batch=16)
 
 
 def test_an_unknown_method_names_the_nearest():

@@ -97,6 +97,8 @@ def suited(samples: Samples) -> tuple[str, str]:
 def build_learner(config: Config, samples: Samples, recipe: Any) -> nn.Module:
     """The learner with fresh weights; its first layer knows the mean and deviation of the data."""
     method = customised(config.method, heads=config.heads, objective=config.objective)
+    if method.labels and samples.labels is None:
+        raise ValueError(f"{config.method} learns from labels, and the data has none.")
     problem = Problem(
         encoder=lambda view: build_encoder(config, samples, recipe, view=view),
         shape=tuple(recipe.view(samples.x[torch.arange(2)], torch.arange(2)).shape[1:]),

@@ -116,7 +116,11 @@ class Config:
     watching: Watching = field(default_factory=Watching)
 
     def __post_init__(self) -> None:
-        customised(self.method, heads=self.heads, objective=self.objective)
+        row = customised(self.method, heads=self.heads, objective=self.objective)
+        if 0 < row.queue < self.batch:
+            raise ValueError(
+                f"A queue of {row.queue} cannot hold a batch of {self.batch} keys: make heads.queue larger."
+            )
         _check_options("views", self.views, self.view)
         _check_options("encoders", self.encoder, self.backbone)
         for name, least in {
