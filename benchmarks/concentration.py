@@ -18,10 +18,8 @@ from torch import Tensor
 
 from vergence.theory import augmented_distance, maximum_clique
 
-LIMIT = (
-    20.0  # seconds that a solver is given; networkx, igraph and networkit cannot be stopped and get small graphs only
-)
-STOPPABLE = ("vergence", "cliquematch")
+LIMIT = 20.0  # seconds that a solver is given, where it can be stopped
+LARGEST = {"networkx": 500, "igraph": 150, "networkit": 300}  # nodes; these cannot be stopped, and take minutes beyond
 
 
 def seconds(function: Callable[[], object]) -> tuple[float, object]:

@@ -80,11 +80,11 @@ def train(path: Path, methods: list[str], seeds: int, start: str) -> None:
     for seed, method, (name, recipe) in itertools.product(range(seeds), methods, sets.items()):
         if (name, method, seed) in done:
             continue
-        start = time.process_time()
+        began = time.process_time()
         learner = trained(recipe, samples.x, method, seed)
         row = {"set": name, "method": method, "seed": seed, **errors(learner, recipe, samples, test)}
         with path.open("a") as file:
-            print(json.dumps({**row, "cpu_seconds": time.process_time() - start}), file=file)
+            print(json.dumps({**row, "cpu_seconds": time.process_time() - began}), file=file)
 
 
 def rows(path: Path) -> list[dict]:
@@ -99,8 +99,8 @@ def correlate(path: Path, measure: str, resamples: int) -> None:
     scores = {row.name: row.score for row in ranking.sets}
     for method in OBJECTIVES:
         for label, start in (("all sets", ""), ("sets with crop", "a")):
-            found = {name: mean_error(path, name, method, measure) for name in sets if name.startswith(start)}
-            points = [(scores[name], error) for name, error in found.items() if error is not None]
+            found = mean_errors(path, method, measure, start)
+            points = [(scores[name], error) for name, error in found.items()]
             if len(points) >= 5:
                 value, low, high = spearman(points)
                 print(
@@ -109,9 +109,13 @@ def correlate(path: Path, measure: str, resamples: int) -> None:
     scatter(path, scores, measure).savefig(path.with_suffix(".png"), dpi=150)
 
 
-def mean_error(path: Path, name: str, method: str, measure: str) -> float | None:
-    errors = [row[measure] for row in rows(path) if (row["set"], row["method"]) == (name, method)]
-    return sum(errors) / len(errors) if errors else None
+def mean_errors(path: Path, method: str, measure: str, start: str = "") -> dict[str, float]:
+    """The error after training with each set that has rows, over seeds."""
+    found: dict[str, list[float]] = {}
+    for row in rows(path):
+        if row["method"] == method and row["set"].startswith(start):
+            found.setdefault(row["set"], []).append(row[measure])
+    return {name: sum(errors) / len(errors) for name, errors in found.items()}
 
 
 def spearman(points: list[tuple[float, float]], draws: int = 2000) -> tuple[float, float, float]:
@@ -125,11 +129,10 @@ def scatter(path: Path, scores: dict[str, float], measure: str) -> Figure:
     figure = Figure(figsize=(6, 4), layout="constrained")
     axes = figure.subplots()
     for method in OBJECTIVES:
-        found = {name: mean_error(path, name, method, measure) for name in scores}
-        shown = [name for name, error in found.items() if error is not None]
-        axes.scatter([scores[name] for name in shown], [found[name] for name in shown], label=method)
-        for name in shown:
-            axes.annotate(name, (scores[name], found[name]), fontsize=6)
+        found = mean_errors(path, method, measure)
+        axes.scatter([scores[name] for name in found], list(found.values()), label=method)
+        for name, error in found.items():
+            axes.annotate(name, (scores[name], error), fontsize=6)
     axes.set(xlabel="1 - sigma before training", ylabel=f"{measure} error after training")
     axes.legend(frameon=False)
     return figure

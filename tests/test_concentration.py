@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import vergence.theory.distance as room
-from vergence.theory import augmented_distance, closest_views, concentration, concentration_curve
+from vergence.theory import augmented_distance, closest_views, concentration, concentration_curve, within_classes
 
 
 def brute_force(views):
@@ -47,6 +47,14 @@ def test_images_are_compared_pixel_by_pixel():
 def test_nearly_equal_views_far_from_the_origin_keep_their_digits():
     views = 1e3 + 1e-2 * drawn(6, 3, 50, dtype=torch.float32)
     torch.testing.assert_close(augmented_distance(views).double(), brute_force(views), rtol=1e-5, atol=1e-6)
+
+
+def test_classes_apart_have_their_own_distances_and_none_between():
+    views, labels = drawn(9, 2, 3), torch.arange(9) % 3
+    apart = within_classes(labels, lambda own: augmented_distance(views[own]))
+    same = labels[:, None] == labels
+    torch.testing.assert_close(apart[same], augmented_distance(views)[same])
+    assert apart[~same].isinf().all()
 
 
 def test_a_shared_view_means_distance_nought():

@@ -146,6 +146,7 @@ def test_the_forms_of_rho_agree_without_unstable_samples():
     assert values == pytest.approx([2 * 0.2 + 0.8 * 0.2] * 3)
 
 
+@settings(deadline=None)
 @given(sigma=st.floats(0, 1), a=st.floats(0, 5), unstable=st.floats(0, 1), share=st.floats(0.05, 1))
 def test_the_corrected_rho_lies_between_nothing_and_opposite(sigma, a, unstable, share):
     assert 0 <= rho(sigma, a, 0.0, unstable, share).item() <= 2 + 1e-12
@@ -174,6 +175,7 @@ def test_spread_and_unstable_share_of_two_samples():
 
 
 @pytest.mark.parametrize("function", [eta, eta_squared])
+@settings(deadline=None)
 @given(epsilon=st.floats(0.01, 10), continuous=st.integers(0, 4), discrete=st.integers(1, 20))
 def test_cubes_that_tile_cost_something_and_larger_epsilon_helps(function, epsilon, continuous, discrete):
     rates = {"lipschitz": 1.0, "smoothness": 1.0, "discrete": discrete, "continuous": continuous}
@@ -253,7 +255,9 @@ FEATURES, LABELS = planted()
         ({"labels": LABELS[:5]}, "one label a sample"),
         ({"labels": torch.zeros(18, dtype=torch.long)}, "at least 2"),
         ({"features": FEATURES.masked_fill(FEATURES > 0.5, math.nan)}, "NaN"),
+        ({"features": 0 * FEATURES}, "no direction"),
         ({"features": FEATURES[0]}, "samples, views, d"),
+        ({"sigma": 0.9, "delta": 0.1, "rho": "measured"}, "main parts"),
         ({"sigma": 0.9}, "one delta"),
         ({"sigma": 1.5, "delta": 0.1}, r"sigma in \[0, 1\]"),
         ({"epsilon": -0.1}, "epsilon"),

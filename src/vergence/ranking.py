@@ -11,7 +11,7 @@ from scipy.stats import t as student
 from torch import Tensor
 
 from vergence.data import Samples
-from vergence.theory import Concentration, augmented_distance, closest_views, concentration_curve
+from vergence.theory import Concentration, augmented_distance, closest_views, concentration_curve, within_classes
 from vergence.theory.graph import GraphSurvey, survey
 from vergence.views import Recipe, from_letters, sample_keys
 
@@ -162,10 +162,7 @@ def _measured(
     embed: Callable[[Tensor], Tensor],
 ) -> list[Concentration]:
     """The curve of one drawing of views; classes are compared with themselves only."""
-    distance = torch.full((len(x), len(x)), math.inf)
-    for label in labels.unique():
-        own = (labels == label).nonzero()[:, 0]
-        distance[own[:, None], own] = augmented_distance(_stack(recipe, x, views, seed, embed, own)).float().cpu()
+    distance = within_classes(labels, lambda own: augmented_distance(_stack(recipe, x, views, seed, embed, own)))
     return concentration_curve(distance, labels, deltas)
 
 

@@ -14,7 +14,7 @@ from vergence.theory.centres import chance_error, class_centres, nearest_centre_
 from vergence.theory.certificate import Certificate
 from vergence.theory.clique import Clique, cover_clique, maximum_clique
 from vergence.theory.concentration import Concentration, MainPart, concentration, concentration_curve
-from vergence.theory.distance import augmented_distance, closest_views
+from vergence.theory.distance import augmented_distance, closest_views, within_classes
 from vergence.theory.divergence import (
     cross_correlation,
     cross_correlation_alignment,
@@ -107,4 +107,5 @@ __all__ = [
     "unstable_share",
     "view_spread",
     "von_mises_fisher_log_normaliser",
+    "within_classes",
 ]

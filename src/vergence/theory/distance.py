@@ -1,12 +1,13 @@
 """The augmented distance: how close two samples come under their views."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from vergence.types import Square
+from vergence.types import Labels, Square
 
 ROWS, COLUMNS = 512, 2048  # views to a tile: 4 MiB of float32, wide enough for full speed, little of the diagonal twice
 FEW_ROWS = 96  # views to a tile when pruning: more would share fewer far samples, less would starve the matrix product
@@ -37,6 +38,16 @@ def augmented_distance(views: Float[Tensor, "n m *shape"], *, limit: float = mat
             tile = _tile(flat, squares, rows, columns)
             distance[rows, columns], distance[columns, rows] = tile, tile.T
     return torch.minimum(distance, distance.T).fill_diagonal_(0)
+
+
+def within_classes(labels: Labels, distance: Callable[[Tensor], Tensor]) -> Square:
+    """A distance matrix made of ``distance(indices)`` for the samples of each class; infinite between classes."""
+    classes = [(labels == label).nonzero()[:, 0] for label in labels.unique()]
+    blocks = [distance(own) for own in classes]
+    whole = blocks[0].new_full((len(labels), len(labels)), math.inf)
+    for own, block in zip(classes, blocks, strict=True):
+        whole[own[:, None], own] = block
+    return whole
 
 
 def closest_views(one: Float[Tensor, "m *shape"], other: Float[Tensor, "k *shape"]) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from vergence.theory.alignment import Views, view_spread
 from vergence.theory.centres import chance_error, class_centres, nearest_centre_classes, nearest_centre_error
 from vergence.theory.certificate import Certificate, Standing
 from vergence.theory.concentration import Concentration, MainPart, concentration, concentration_curve
-from vergence.theory.distance import augmented_distance
+from vergence.theory.distance import augmented_distance, within_classes
 from vergence.types import Labels, Square
 
 Rho = Literal["corrected", "published", "arxiv", "measured"]
@@ -122,7 +122,7 @@ def generalisation_bound(
     References:
         Huang et al. (2023), Theorem 1 (Theorem 2 of the talk). https://arxiv.org/abs/2111.00743
     """
-    _validate(features, labels, distance, sigma, delta, epsilon)
+    _validate(features, labels, distance, sigma, delta, epsilon, rho)
     features = radius * normalize(features, dim=2)
     parts = _parts(features, labels, distance, sigma, delta, seconds)
     geometry = _geometry(features, labels, radius)
@@ -235,15 +235,16 @@ def _parts(
 ) -> Sequence[Concentration]:
     """The concentrations to choose from."""
     if sigma is not None:
-        assert isinstance(delta, float)
+        assert isinstance(delta, float | int)
         return [_known(labels, sigma, delta)]
-    distance = augmented_distance(features) if distance is None else distance
+    if distance is None:
+        distance = within_classes(labels, lambda own: augmented_distance(features[own]))
     if delta is None:
         within = (labels[:, None] == labels) & ~torch.eye(len(labels), dtype=torch.bool, device=labels.device)
         levels = torch.tensor(QUANTILES, dtype=torch.float64)
         tried = distance[within].double().cpu().quantile(levels).unique().tolist()
         delta = [value for value in tried if 0 < value < math.inf] or [1e-12]  # all views coincide: any delta will do
-    return concentration_curve(distance, labels, [delta] if isinstance(delta, float) else delta, seconds=seconds)
+    return concentration_curve(distance, labels, [delta] if isinstance(delta, float | int) else delta, seconds=seconds)
 
 
 def _known(labels: Tensor, sigma: float, delta: float) -> Concentration:
@@ -266,17 +267,21 @@ def _validate(
     sigma: float | None,
     delta: float | Sequence[float] | None,
     epsilon: float | None,
+    form: Rho,
 ) -> None:
     if features.ndim != 3 or len(features) != len(labels):
         raise ValueError(
             f"Expected features of shape [samples, views, d] with one label a sample, got {list(features.shape)} "
             f"and {len(labels)} labels."
         )
-    if not features.isfinite().all():
-        raise ValueError("Features hold NaN or infinite values.")
+    if not features.isfinite().all() or not features.any(2).all():
+        raise ValueError("Features hold NaN or infinite values, or rows of zeros, which have no direction.")
     if len(labels.unique()) < 2:
         raise ValueError("The bound compares classes: expected at least 2, got 1.")
-    if sigma is not None and (distance is not None or not isinstance(delta, float)):
-        raise ValueError("Give sigma together with one delta and no distance, or a distance and no sigma.")
+    if sigma is not None and (distance is not None or not isinstance(delta, float | int) or form == "measured"):
+        raise ValueError(
+            "Give sigma together with one delta and no distance, or a distance and no sigma; the measured rho needs "
+            "the samples of the main parts, and so a distance."
+        )
     if (sigma is not None and not 0 <= sigma <= 1) or (epsilon is not None and epsilon < 0):
         raise ValueError(f"Expected sigma in [0, 1] and epsilon of at least 0, got {sigma=}, {epsilon=}.")
