@@ -93,4 +93,5 @@ def _trust(nats: float, interval: tuple[float, float], ceiling: float, saturated
         return Trust("low", f"The interval is {width:.2f} nats wide.")
     if width > max(0.1, 0.1 * abs(nats)):
         return Trust("moderate", f"The interval is {width:.2f} nats wide.")
-    return Trust("high", f"Well under the ceiling of {ceiling:.2f} nats, and the interval is narrow.")
+    room = "there is no ceiling" if math.isinf(ceiling) else f"the ceiling of {ceiling:.2f} nats is far"
+    return Trust("high", f"The interval is narrow, and {room}.")

@@ -1,6 +1,7 @@
 """Estimators of mutual information, and ``estimate``, which chooses one and says why."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from scipy.special import digamma
@@ -115,6 +116,8 @@ def _continuous(x: Rows, y: Rows, notes: tuple[str, ...], folds: int, seed: int)
     found, learned = _cross_fitted(x, y, folds, seed, opinion, notes)
     if not learned:
         return copula(x, y, reasons=(*notes, "The critic found nothing beyond the Gaussian copula on unseen pairs."))
+    if opinion > found.interval[1] and looks_gaussian(x, y):
+        return copula(x, y, reasons=(*notes, "The pairs pass for Gaussian, and a critic needs more of them to follow."))
     return found
 
 
@@ -166,10 +169,11 @@ def copula(x: Rows, y: Rows, *, reasons: tuple[str, ...] = ()) -> Estimate:
     nats, error = copula_information(x, y)
     interval = nats - QUANTILE * error, nats + QUANTILE * error
     said = answer(nats, interval, ceiling=math.inf, estimator="copula", n=len(x), reasons=reasons)
-    if nats > kl_ceiling(len(x)) - RELIABLE and not looks_gaussian(x, y):
-        trust = Trust("low", "The pairs are not jointly Gaussian, and this is beyond what bounds could check.")
-        return Estimate(nats, interval, math.inf, False, trust, "copula", len(x), reasons)
-    return said
+    if nats <= kl_ceiling(len(x)) - RELIABLE:
+        return said
+    if looks_gaussian(x, y):
+        return replace(said, trust=Trust("moderate", "The pairs pass for Gaussian; no bound could check so much."))
+    return replace(said, trust=Trust("low", "The pairs are not jointly Gaussian, and no bound could check so much."))
 
 
 def table(x: Rows, y: Rows, *, reasons: tuple[str, ...] = ()) -> Estimate:
@@ -195,8 +199,8 @@ def entropies(x: Rows, y: Rows, *, reasons: tuple[str, ...] = ()) -> Estimate:
     """The difference of two cross-entropies on unseen pairs: no ceiling, and neither a lower nor an upper bound."""
     nats, error = entropy_difference(gaussianised(x), gaussianised(y))
     interval = nats - QUANTILE * error, nats + QUANTILE * error
-    note = "A difference of entropies may err either way: each of the two models has its own error."
-    return answer(nats, interval, ceiling=math.inf, estimator="entropies", n=len(x), reasons=(*reasons, note))
+    trust = Trust("moderate", "A difference of entropies may err either way: each of its two models has its own error.")
+    return Estimate(nats, interval, math.inf, False, trust, "entropies", len(x), reasons)
 
 
 def infinite(x: Rows, y: Rows, *, reasons: tuple[str, ...] = ()) -> Estimate:
