@@ -25,6 +25,7 @@ def test_every_row_says_its_structure_and_cites_a_paper_we_list(name):
         ({"objective": "negative_cosine", "target": "detached"}, "collapses"),
         ({"objective": "negative_cosine", "predictor": (8,)}, "query branch only"),
         ({"objective": "nt_xent", "hyperparameters": {"temprature": 1.0}}, "Did you mean 'temperature'"),
+        ({"objective": "two_modal", "learner": "two_modal", "projector": ()}, "meet in the space of their projectors"),
         ({"objective": "nt_xen"}, "Did you mean 'nt_xent'"),
         ({"objective": "info_nce", "target": "frozen"}, "online, detached or momentum"),
         ({"objective": "info_nce", "queue": -1}, "negative"),

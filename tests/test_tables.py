@@ -9,7 +9,13 @@ import pytest
 
 from vergence import tables
 
-ROOMS = {"objectives": "OBJECTIVES", "encoders": "ENCODERS", "views": "VIEWS", "data": "DATASETS"}
+ROOMS = {
+    "objectives": "OBJECTIVES",
+    "learners": "LEARNERS",
+    "encoders": "ENCODERS",
+    "views": "VIEWS",
+    "data": "DATASETS",
+}
 
 
 @pytest.mark.parametrize("room", ROOMS)
@@ -33,7 +39,7 @@ def test_every_row_has_a_sentence(room):
         assert len(tables.summary(room, name)) > 10
 
 
-@pytest.mark.parametrize("room", ["objectives", "encoders", "views"])
+@pytest.mark.parametrize("room", ["objectives", "learners", "encoders", "views"])
 def test_every_option_has_a_meaning(room):
     glossary = tables.glossary(room)
     for name in tables.names(room):

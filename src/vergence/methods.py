@@ -68,6 +68,9 @@ class Method:
             "A predictor stands on the query branch only: it needs target='momentum' or 'detached'": (
                 bool(self.predictor) and self.target == "online"
             ),
+            "Two modalities meet in the space of their projectors: give their widths": (
+                self.learner == "two_modal" and not (self.projector and self.projector[-1])
+            ),
             "A detached target without a predictor collapses (SimSiam, Sec. 4.2): give its widths": (
                 self.target == "detached" and not self.predictor
             ),

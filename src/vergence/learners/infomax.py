@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from vergence.distributed import gather
 from vergence.information import BOUNDS
 from vergence.information.critics import Bilinear, Concat, Separable
-from vergence.learners.problem import Problem
+from vergence.learners.problem import Problem, TwoEncoders
 from vergence.methods import Method
 from vergence.tables import Rows
 
@@ -44,40 +44,21 @@ def infomax(
     return Infomax(method, *encoders, critic=scores, bound=BOUNDS[bound], target=target)
 
 
-class Infomax(nn.Module):
-    """Encoders that share no weights; the first is exported."""
+class Infomax(TwoEncoders):
+    """The bound is on the information between the two representations."""
 
     def __init__(
         self,
         method: Method,
-        encoder: Any,
-        second: Any,
-        *,
+        *encoders: Any,
         critic: nn.Module,
         bound: Callable[[Tensor], Tensor],
         target: float | None,
     ):
-        super().__init__()
-        self.method = method
-        self.encoder, self.second = encoder, second
-        self.projector = nn.Identity()
-        self.width = encoder.width
+        first, second = encoders
+        super().__init__(method, (first, second), (nn.Identity(), nn.Identity()), width=first.width)
         self.critic, self.bound, self.target = critic, bound, target
-
-    @property
-    def branches(self) -> tuple[nn.Module, nn.Module]:
-        """What makes the embedding of each view."""
-        return self.encoder, self.second
-
-    def forward(self, views: Sequence[Tensor], labels: Tensor | None = None) -> Tensor:
-        return self.loss(self.outputs(views), labels)
-
-    def outputs(self, views: Sequence[Tensor]) -> list[Tensor]:
-        return [branch(view) for branch, view in zip(self.branches, views, strict=True)]
 
     def loss(self, outputs: Sequence[Tensor], labels: Tensor | None = None) -> Tensor:
         information = self.bound(self.critic(*[gather(output) for output in outputs]))
         return -information if self.target is None else (information - self.target).abs()
-
-    def after_step(self, progress: float) -> None:
-        """Nothing follows a step: there is no memory."""
