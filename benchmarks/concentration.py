@@ -19,7 +19,7 @@ from torch import Tensor
 from vergence.theory import augmented_distance, maximum_clique
 
 LIMIT = 20.0  # seconds that a solver is given, where it can be stopped
-LARGEST = {"networkx": 500, "igraph": 150, "networkit": 300}  # nodes; these cannot be stopped, and take minutes beyond
+LARGEST = {"networkx": 300, "igraph": 150, "networkit": 300}  # nodes; these cannot be stopped, and take minutes beyond
 
 
 def seconds(function: Callable[[], object]) -> tuple[float, object]:
