@@ -1,0 +1,39 @@
+"""Claims about the encoders of Tschannen et al.: what is true of them before any training."""
+
+import torch
+
+from vergence.claims.claim import Outcome, claim, within
+from vergence.encoders import build
+
+HALF = (392,)  # half of a 28 x 28 digit, as the paper has it
+
+
+@claim(
+    64,
+    "A stack of 30 additive couplings with random permutations is inverted exactly and preserves volume.",
+    source="tschannen",
+    tolerance="inverse 1e-5 in float32, |det J| = 1",
+)
+def additive_couplings_are_invertible() -> Outcome:
+    flow = build("additive_flow", HALF)
+    x = torch.rand(16, *HALF, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        h, log_determinant = flow.with_log_determinant(x)
+        error = float((flow.inverse(h) - x).abs().max())
+    volume = float(log_determinant.abs().max())
+    return Outcome(error < 1e-5 and volume == 0, f"inverse error {error:.1e}, largest |log det J| {volume:.0e}")
+
+
+@claim(
+    67,
+    "The identity-start residual perceptron begins with a log condition number under 0.05.",
+    source="tschannen",
+    tolerance="0.05",
+)
+def identity_start_is_well_conditioned() -> Outcome:
+    torch.manual_seed(0)
+    encoder = build("residual_mlp", HALF).double()
+    x = torch.rand(1, *HALF, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    jacobian = torch.autograd.functional.jacobian(encoder, x)[0, :, 0]
+    values = torch.linalg.svdvals(jacobian)
+    return within(float(torch.log(values[0] / values[-1])), 0.05, "log condition number")
