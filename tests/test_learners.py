@@ -17,7 +17,7 @@ from vergence.information import BOUNDS
 from vergence.learners import LEARNERS, Problem
 from vergence.methods import METHODS
 from vergence.optim import optimiser
-from vergence.training import fit, restore, state
+from vergence.training import fit, gradient, restore, state
 from vergence.views.random import normal
 from vergence.views.recipe import Recipe, plain
 
@@ -34,6 +34,18 @@ def test_every_method_gives_a_finite_loss_and_moves_its_encoder(name):
     gradients = [parameter.grad for parameter in learner.encoder.parameters()]
     assert all(gradient is not None and torch.isfinite(gradient).all() for gradient in gradients)
     assert any(gradient.abs().max() > 0 for gradient in gradients)
+
+
+@pytest.mark.parametrize("name", [name for name, row in METHODS.items() if row.trains])
+def test_a_batch_in_chunks_has_the_gradient_of_the_whole(name):
+    gradients = []
+    for chunk in (0, 5):
+        learner = narrow(name).eval()  # in training, batch norm would see the chunk
+        gradient(learner, *views(), chunk=chunk)
+        gradients.append(
+            {key: parameter.grad for key, parameter in learner.named_parameters() if parameter.requires_grad}
+        )
+    torch.testing.assert_close(*gradients)
 
 
 @pytest.mark.parametrize("name", list(METHODS))
