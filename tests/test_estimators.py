@@ -56,7 +56,7 @@ def test_a_critic_finds_what_correlation_cannot():
     found = estimate(pairs.x, pairs.y)
     assert found.estimator == "neural"
     assert found.interval[0] <= pairs.nats <= found.interval[1]
-    assert copula_information(pairs.x.numpy(), pairs.y.numpy())[0] < 0.1 < found.interval[0]
+    assert copula_information(pairs.x.numpy(), pairs.y.numpy())[0] < 0.05 < found.interval[0]
 
 
 def test_numpy_and_torch_give_the_same_answer_in_any_order_of_calls():
@@ -292,7 +292,7 @@ def test_turned_columns_hold_a_rotation_by_the_radius():
 
 
 def test_weak_dependence_spread_over_many_dimensions_is_found():
-    pairs = correlated_gaussians(2000, d=60, nats=2.0)
+    pairs = correlated_gaussians(2000, d=60, nats=2.0, seed=1)
     assert estimate(pairs.x, pairs.y).nats == pytest.approx(2.0, abs=0.2)
     assert estimate(pairs.x, pairs.y, bound="entropies").nats == pytest.approx(2.0, abs=0.3)
 

@@ -6,6 +6,10 @@ from typing import Any, NamedTuple
 
 from vergence.information.limits import samples_needed
 
+# A bound with the perfect critic falls short of its ceiling by about one nat when the truth is at it: InfoNCE of 20
+# correlated pairs with I = log K says log K - 0.9 at K = 256.
+MARGIN = 1.0
+
 
 class Trust(NamedTuple):
     """How far an answer can be relied on, in a word (high, moderate, low, none) and a sentence that says why."""
@@ -75,11 +79,6 @@ def answer(
     if nats < 0:
         reasons = (*reasons, "The estimate is negative: the critic predicts held-out pairs worse than independence.")
     return Estimate(nats, interval, ceiling, saturated, trust, estimator, n, reasons)
-
-
-# A bound with the perfect critic falls short of its ceiling by about one nat when the truth is at it: InfoNCE of 20
-# correlated pairs with I = log K says log K - 0.9 at K = 256.
-MARGIN = 1.0
 
 
 def _trust(nats: float, interval: tuple[float, float], ceiling: float, saturated: bool, second_opinion: float) -> Trust:

@@ -7,7 +7,6 @@ import numpy as np
 from scipy.special import digamma
 from scipy.stats import norm
 
-from vergence.information import training
 from vergence.information.answers import Estimate, Trust, answer
 from vergence.information.composite import Composite
 from vergence.information.copula import copula_information, looks_gaussian
@@ -28,6 +27,7 @@ from vergence.information.preprocessing import (
     reduced,
     varying,
 )
+from vergence.information.trained import trained_bound
 from vergence.tables import UnknownName
 
 # The 95 % quantile of a Gaussian: the ends of a two-sided 90 % interval.
@@ -76,7 +76,7 @@ def estimate(
     if bound == "auto" and critic != "auto":
         bound = "info_nce"
     if bound in BOUNDS:
-        return training.raised(*pair, bound=bound, critic=critic, batch=batch, folds=folds, seed=seed)
+        return trained_bound(*pair, bound=bound, critic=critic, batch=batch, folds=folds, seed=seed)
     if bound not in ESTIMATORS:
         raise UnknownName("bound", bound, [*ESTIMATORS, *BOUNDS])
     trains = bound in ("auto", "neural")
@@ -116,7 +116,7 @@ def _continuous(x: Rows, y: Rows, notes: tuple[str, ...], folds: int, seed: int)
     found, learned = _cross_fitted(x, y, folds, seed, opinion, notes)
     if not learned:
         return copula(x, y, reasons=(*notes, "The critic found nothing beyond the Gaussian copula on unseen pairs."))
-    if opinion > found.interval[1] and looks_gaussian(x, y):
+    if opinion > found.nats and looks_gaussian(x, y):
         return copula(x, y, reasons=(*notes, "The pairs pass for Gaussian, and a critic needs more of them to follow."))
     return found
 

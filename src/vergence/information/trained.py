@@ -27,7 +27,7 @@ CRITICS = Table(
 BATCHED = ("info_nce", "interpolated", "leave_one_out")
 
 
-def raised(
+def trained_bound(
     x: Rows, y: Rows, *, bound: str, critic: str | Critic, batch: int = 256, folds: int = 3, seed: int = 0
 ) -> Estimate:
     """The mean over folds of a bound on unseen pairs, with an interval from its spread."""
