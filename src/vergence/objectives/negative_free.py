@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from vergence.objectives.inputs import checked, directions, not_negative
-from vergence.objectives.pairwise import squared_scores
+from vergence.objectives.pairwise import product, refuse_second_derivative, squared_scores
 from vergence.types import Embedding, Scalar
 
 
@@ -36,10 +36,7 @@ def barlow_twins(z1: Embedding, z2: Embedding, *, off_diagonal: float = 5e-3) ->
     """
     not_negative(off_diagonal=off_diagonal)
     z1, z2 = (_Standardised.apply(z) for z in checked(z1=z1, z2=z2))
-    n = z1.shape[0]
-    diagonal = (z1 * z2).sum(0) / n
-    everything = squared_scores(z1.T, z2.T) / n**2
-    return (1 - diagonal).square().sum() + off_diagonal * (everything - diagonal.square().sum())
+    return _Redundancy.apply(z1, z2, off_diagonal)
 
 
 def vicreg(
@@ -72,6 +69,37 @@ def _spread_and_mixing(z: Tensor) -> tuple[Tensor, Tensor]:
     spread = torch.relu(1 - (variances + 1e-4).sqrt()).mean()
     mixing = (squared_scores(z.T, z.T) / (n - 1) ** 2 - variances.square().sum()) / d
     return spread, mixing
+
+
+class _Redundancy(torch.autograd.Function):
+    """Barlow Twins' sum for standardised columns, on the smaller side: one node, three or four matrix products.
+
+    With C itself when there are fewer columns than rows; otherwise through ``sum C^2 = <Z1 Z1', Z2 Z2'> / n^2``.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, z1: Tensor, z2: Tensor, weight: float) -> Tensor:
+        n, d = z1.shape
+        ctx.weight, ctx.by_width = weight, d <= n
+        left, right = (product(z1.T, z2) / n, None) if ctx.by_width else (product(z1, z1.T), product(z2, z2.T) / n**2)
+        diagonal = left.diagonal() if ctx.by_width else (z1 * z2).sum(0) / n
+        everything = torch.dot(left.flatten(), (left if right is None else right).flatten())
+        ctx.save_for_backward(z1, z2, left, right, diagonal)
+        return (1 - diagonal).square().sum() + weight * (everything - torch.dot(diagonal, diagonal))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
+        refuse_second_derivative()
+        z1, z2, left, right, diagonal = ctx.saved_tensors
+        n = len(z1)
+        pull = (2 / n) * ((1 - ctx.weight) * diagonal - 1)
+        if ctx.by_width:
+            first, second, scale = product(z2, left.T), product(z1, left), 2 * ctx.weight / n
+        else:
+            first, second, scale = product(right, z1), product(left, z2), 2 * ctx.weight
+            second /= n**2
+        first, second = first.mul_(scale).addcmul_(z2, pull), second.mul_(scale).addcmul_(z1, pull)
+        return first.mul_(grad), second.mul_(grad), None
 
 
 class _Standardised(torch.autograd.Function):

@@ -98,7 +98,7 @@ class _Pairs(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, row_grad: Tensor | None, column_grad: Tensor | None) -> tuple[Tensor | None, ...]:
-        _refuse_second_derivative()
+        refuse_second_derivative()
         rows, columns, row_sums, column_sums = ctx.saved_tensors
         grid = _Grid(rows, columns, ctx.scale, ctx.partner)
         grid.columns_are_fixed = not (grid.symmetric or ctx.needs_input_grad[1])
@@ -137,7 +137,7 @@ class _LogMean(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        _refuse_second_derivative()
+        refuse_second_derivative()
         (gradient,) = ctx.saved_tensors
         return gradient * grad, None
 
@@ -155,7 +155,7 @@ class _SquaredScores(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
-        _refuse_second_derivative()
+        refuse_second_derivative()
         z1, z2, left, right = ctx.saved_tensors
         factors = ((z1, right), (z2, left)) if ctx.by_width else ((left, z2), (left.T, z1))
         # Gradients of transposed embeddings are laid out as these are.
@@ -283,7 +283,7 @@ def _pull(grid: _Grid, row_grad: Tensor, column_grad: Tensor | None) -> Tensor |
     return -(row_grad[: grid.partner] + row_grad[grid.partner :] if column_grad is None else row_grad + column_grad)
 
 
-def _refuse_second_derivative() -> None:
+def refuse_second_derivative() -> None:
     if torch.is_grad_enabled():
         raise RuntimeError("This objective has no second derivative: call backward without create_graph=True.")
 
