@@ -54,3 +54,8 @@ def test_the_constants_of_the_issue_trackers_are_recognised(loss, options, const
     said = " ".join([*found["verdict"]["evidence"], *found["thermometer"]["coincidences"]])
     number = constant.removeprefix("ln ")
     assert number in said, said
+
+
+@pytest.mark.parametrize("name", vg.__all__)
+def test_every_public_name_is_there(name):
+    assert getattr(vg, name) is not None

@@ -15,7 +15,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _ROOMS = (
-    "data", "views", "encoders", "objectives", "methods", "learner", "training", "distributed", "features",
+    "data", "views", "encoders", "objectives", "methods", "learners", "training", "distributed", "features",
     "evaluation", "diagnostics", "theory", "information", "claims", "report", "pipeline", "config",
 )  # fmt: skip
 _NAMES = {

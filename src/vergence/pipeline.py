@@ -1,6 +1,7 @@
 """The stages: train, embed, doctor, compare, report. Each reads the files of the one before.
 
-The command line is made from the signatures here (see ``cli.py``); GLOSSARY holds the meaning of their options.
+The command line is made from the signatures here (see ``cli.py``); GLOSSARY holds the meaning of their options. One
+file, although a long one: it is the table of contents of the product.
 """
 
 from collections.abc import Mapping
