@@ -40,11 +40,11 @@ GROWTH_DIMENSIONS = 10
 NEIGHBOUR_SPREAD = 1.25
 # In more joint dimensions KSG falls short of 10,000 Gaussian pairs by more than 0.02 nats.
 NEIGHBOUR_DIMENSIONS = 3
-# So far below ln n the exponential of the critic is averaged reliably: its relative error there is about 2 %.
+# So far below ln n the exponential of the critic is averaged reliably: its relative error there is a few per cent.
 RELIABLE = 4.0
 # A fitted critic flatters the pairs it saw as much as it is too modest on the others (to first order, as in Akaike's
-# criterion), which would put the truth at half of the gap; what it cannot express puts it higher. Three quarters was
-# the best of 0.5, 0.75 and 1 on Student-t and spiral pairs of 3 to 25 dimensions.
+# criterion), which would put the truth at half of the gap; what it cannot express puts it higher. On development
+# pairs, Gaussian variates in 25 dimensions asked for half, Student-t and spirals in few dimensions for all of it.
 SHARE_OF_GAP = 0.75
 # A table with fewer pairs per cell is mostly bias.
 PAIRS_PER_CELL = 5
