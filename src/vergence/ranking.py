@@ -17,7 +17,7 @@ from vergence.views import Recipe, from_letters, sample_keys
 
 LETTERS = "abcde"
 STRENGTHS = (1.0, 0.25, 0.125)  # of colour distortion beside the crop; 1/2 is the pair itself (Huang et al., Table 3)
-QUANTILES = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7)  # of the distances between plain samples of a class: where curves differ
+QUANTILES = (0.002, 0.005, 0.01, 0.03, 0.1, 0.2)  # of distances between plain samples of a class: where curves differ
 CONNECTING_VIEWS = 8  # views compared between classes: a full comparison would cost more than all the rest
 CONNECTIONS = 10  # pairs of different classes shown
 
