@@ -67,7 +67,7 @@ def _centred(views: Tensor) -> tuple[Tensor, Tensor]:
     if not flat.isfinite().all():
         raise ValueError("Views hold NaN or infinite values; remove those samples before measuring distances.")
     flat = flat - flat.mean((0, 1))
-    return flat, flat.square().sum(2)
+    return flat, torch.linalg.vector_norm(flat, dim=2).square()  # without a second copy of the views
 
 
 def _steps(start: int, stop: int, step: int) -> list[slice]:
