@@ -98,6 +98,21 @@ def test_more_processes_give_the_same(processes):
             torch.testing.assert_close(gradient, alone[1], rtol=1e-10, atol=1e-12)
 
 
+def averaged_convolution():
+    torch.manual_seed(0)
+    model = nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
+    ((rank() + 1) * model(torch.randn(2, 3, 5, 5))).square().sum().backward()
+    own = model.weight.grad.clone()
+    average_gradients(model)
+    return own, model.weight.grad
+
+
+def test_gradients_that_lie_with_their_channels_last_are_averaged():
+    (first, average), (second, same) = together(averaged_convolution, 2)
+    torch.testing.assert_close(average, (first + second) / 2)
+    torch.testing.assert_close(same, average)
+
+
 def test_one_process_gathers_nothing():
     z = torch.randn(3, 2)
     assert gather(z) is z

@@ -46,9 +46,12 @@ def average_gradients(module: nn.Module) -> None:
     if world() == 1:
         return
     gradients = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]
-    flat = nn.utils.parameters_to_vector(gradients)
+    # torch's own parameters_to_vector refuses gradients that lie with their channels last.
+    flat = torch.cat([gradient.flatten() for gradient in gradients])
     distributed.all_reduce(flat)
-    nn.utils.vector_to_parameters(flat / world(), gradients)
+    parts = (flat / world()).split([gradient.numel() for gradient in gradients])
+    for gradient, part in zip(gradients, parts, strict=True):
+        gradient.copy_(part.view_as(gradient))
 
 
 class _Gather(torch.autograd.Function):
