@@ -2,12 +2,14 @@
 
 import copy
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from narrow import narrow, views
-from vergence import assembly
+from vergence import assembly, pipeline
+from vergence.assessment import trained
 from vergence.config import Config, Optim
 from vergence.data import Samples, from_arrays
 from vergence.encoders import build
@@ -17,6 +19,7 @@ from vergence.information import BOUNDS
 from vergence.learners import LEARNERS, Problem
 from vergence.methods import METHODS
 from vergence.optim import optimiser
+from vergence.run import Run
 from vergence.training import fit, gradient, restore, state
 from vergence.views.random import normal
 from vergence.views.recipe import Recipe, plain
@@ -261,3 +264,22 @@ def test_a_resumed_training_repeats_an_undisturbed_one(name):
             break
     restore(*resumed, state(*halted))
     assert [step.loss for step in fit(*resumed, samples, recipe, config, start=4)] == losses[4:]
+
+
+def test_views_of_different_shapes_need_two_encoders():
+    samples, _ = toy()
+    with pytest.raises(ValueError, match=r"simclr has one encoder, but its two views would be of shapes \(3,\) and"):
+        assembly.assemble(Config(data="memory", views="columns", view={"first": 3}, batch=64), samples)
+
+
+@pytest.mark.parametrize(("name", "first"), [("clip", 3), ("infomax", 3), ("random", 4)])
+def test_a_run_of_two_modalities_or_of_nothing_ends_in_a_report_and_a_checkpoint(tmp_path, name, first):
+    x, labels = torch.randn(60, 8, generator=torch.Generator().manual_seed(0)), torch.arange(60) % 2
+    np.savez(tmp_path / "pairs.npz", x=x.numpy(), y=labels.numpy())
+    config = Config(
+        data=f"array:{tmp_path / 'pairs.npz'}", method=name, views="columns", view={"first": first}, epochs=1, batch=16,
+        backbone={"hidden": (64,)}, encoder="mlp", track=(),
+    )  # fmt: skip
+    pipeline.train(config, run=tmp_path / "run", quiet=True)
+    assert (tmp_path / "run" / "report.html").exists()
+    assert trained(Run(tmp_path / "run")).learner.encoder.width == 64

@@ -13,7 +13,7 @@ from vergence.config import Config
 from vergence.data import Samples
 from vergence.encoders.norm import share_statistics
 from vergence.learners import LEARNERS, Problem
-from vergence.methods import METHODS, customised
+from vergence.methods import METHODS, TWO_ENCODERS, customised
 from vergence.views import VIEWS, sample_keys
 
 SUITED = {"vector": ("mlp", "tabular"), "series": ("temporal_convnet", "series"), "text": ("bigru", "text")}
@@ -99,9 +99,12 @@ def build_learner(config: Config, samples: Samples, recipe: Any) -> nn.Module:
     method = customised(config.method, heads=config.heads, objective=config.objective)
     if method.labels and samples.labels is None:
         raise ValueError(f"{config.method} learns from labels, and the data has none.")
+    shape, other = (tuple(view.shape[1:]) for view in recipe(samples.x[torch.arange(2)], torch.arange(2)))
+    if shape != other and method.learner not in TWO_ENCODERS:
+        raise ValueError(f"{config.method} has one encoder, but its two views would be of shapes {shape} and {other}.")
     problem = Problem(
         encoder=lambda view: build_encoder(config, samples, recipe, view=view),
-        shape=tuple(recipe.view(samples.x[torch.arange(2)], torch.arange(2)).shape[1:]),
+        shape=shape,
         classes=len(samples.classes) if samples.labels is not None else 0,
     )
     options = method.hyperparameters if method.objective is None else {}

@@ -92,7 +92,9 @@ def of_views(
     stacks = []
     for indices, x in _chunks(samples, limit):
         keys = sample_keys(seed, EVALUATION_EPOCH, indices).to(device)
-        drawn = [recipe.view(x.to(device), keys, number=number) for number in range(views - 1)]
+        # Views of the first kind only: where the second is another modality, the encoder has not learned it.
+        numbers = range(0, len(recipe.draws) * (views - 1), len(recipe.draws))
+        drawn = [recipe.view(x.to(device), keys, number=number) for number in numbers]
         stacks.append(torch.stack([encoder(view).float().cpu() for view in (recipe.plain(x.to(device)), *drawn)], 1))
     encoder.train(training)
     return torch.cat(stacks)

@@ -14,6 +14,7 @@ from vergence import tables
 from vergence.tables import Rows
 
 Target = Literal["online", "detached", "momentum"]
+TWO_ENCODERS = ("two_modal", "infomax")  # learners with an encoder for each view
 
 # What may stand in ``--heads.*``: the fields of a row that a config may override, each with its meaning.
 HEADS = {
