@@ -196,6 +196,12 @@ def test_repeated_rows_are_said_and_counted_with_ties():
     assert found.nats == pytest.approx(0.7, abs=0.15)
 
 
+def test_a_label_is_found_in_many_columns():
+    labels = np.random.default_rng(0).integers(0, 4, 800)
+    x = numbers(800, 20) + 6 * np.eye(4, 20)[labels]
+    assert 0.7 < estimate(x, labels).nats < math.log(4) + 0.05
+
+
 def test_words_are_categories():
     words = np.array(["cat", "dog"])[np.random.default_rng(0).integers(0, 2, 400)]
     assert estimate(words, words).nats == pytest.approx(math.log(2), abs=0.01)

@@ -77,15 +77,17 @@ def answer(
     saturated = max(nats, second_opinion) > ceiling - MARGIN
     trust = _trust(nats, interval, ceiling, saturated, second_opinion)
     if nats < 0:
-        reasons = (*reasons, "The estimate is negative: the critic predicts held-out pairs worse than independence.")
+        reasons = (
+            *reasons,
+            "The estimate is negative: nothing was found. Read it as zero.",
+        )
     return Estimate(nats, interval, ceiling, saturated, trust, estimator, n, reasons)
 
 
 def _trust(nats: float, interval: tuple[float, float], ceiling: float, saturated: bool, second_opinion: float) -> Trust:
     width = interval[1] - interval[0]
     if saturated:
-        needed = samples_needed(max(nats, second_opinion))
-        return Trust("low", f"The ceiling is {ceiling:.2f} nats: read it as at least. {needed:.0e} pairs could tell.")
+        return Trust("low", f"The ceiling is {ceiling:.2f} nats, and the truth may be above it: read this as at least.")
     if second_opinion > interval[1] + max(0.1, 0.1 * nats):
         return Trust("low", f"The Gaussian copula says {second_opinion:.2f}: a lower bound may be far below the truth.")
     if width > max(0.5, 0.5 * abs(nats)):

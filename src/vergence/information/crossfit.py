@@ -94,7 +94,11 @@ def hear(score: Score, split: Split) -> Heard:
     part is seen and the value is a lower bound in expectation.
     """
     seen, stop, unseen = (score(rows) for rows in (split.train[: len(split.test)], split.stop, split.test))
-    caps = [share * float(seen.diagonal().max()) for share in (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2)]
+    # A ratio above the number of pairs it is averaged over, or below its inverse, could not be checked on any part.
+    limit = 2 * math.log(len(split.stop)) - 1
+    seen, stop, unseen = (part.clamp(-limit, limit) for part in (seen, stop, unseen))
+    top = min(1.2 * float(seen.diagonal().max()), limit)
+    caps = [share * top for share in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)]
     ratio = seen.exp().fill_diagonal_(0)
     shifts = [_log_mean(ratio, cap) for cap in caps]
     values = [_nwj_parts(stop.clamp(max=cap) - shift)[0] for cap, shift in zip(caps, shifts, strict=True)]

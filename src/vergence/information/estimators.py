@@ -109,7 +109,7 @@ def _continuous(x: Rows, y: Rows, notes: tuple[str, ...], folds: int, seed: int)
         return copula(x, y, reasons=(*notes, "Beyond the reach of bounds; the pairs pass for Gaussian."))
     low_dimension = x.shape[1] + y.shape[1] <= NEIGHBOUR_DIMENSIONS
     few_columns = x.shape[1] + y.shape[1] <= GROWTH_DIMENSIONS
-    if (few_columns or out_of_reach) and growth(gaussianised(x), gaussianised(y)) > GROWING:
+    if few_columns and growth(gaussianised(x), gaussianised(y)) > GROWING:
         return infinite(x, y, reasons=(*notes, "The estimate of neighbours grows with every sample."))
     if low_dimension:
         return neighbours(x, y, reasons=(*notes, "Few dimensions: neighbours need no training."))

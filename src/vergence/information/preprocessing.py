@@ -18,6 +18,8 @@ FEWEST = 50
 PAIRS_PER_COLUMN = 20
 # Beyond so many columns, those turned by the radius would be three times too many.
 MOST_TURNED = 50
+# Gaussianised rows of a thousand columns differ by at most 250.
+FAR = 1e3
 # A variable is a category if its rows take on average at least this many pairs per value.
 PAIRS_PER_VALUE = 10
 
@@ -63,9 +65,12 @@ def codes(rows: Rows) -> np.ndarray:
 
 
 def one_hot(rows: Rows) -> Rows:
-    """Categories as corners of a simplex, so that any two are equally far."""
+    """Categories as corners of a simplex, any two farther apart than rows of Gaussianised numbers ever are.
+
+    Then the neighbours of a row are of its own category, as in Ross (2014). https://doi.org/10.1371/journal.pone.0087357
+    """
     number = codes(rows)
-    return np.eye(number.max() + 1)[number]
+    return FAR * np.eye(number.max() + 1)[number]
 
 
 def gaussianised(rows: Rows) -> Rows:
