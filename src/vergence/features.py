@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,21 @@ class Features:
         return {f"{prefix}_{name}": tensor for name, tensor in parts.items() if tensor is not None}
 
 
+@contextmanager
+def frozen(*modules: nn.Module) -> Iterator[None]:
+    """Modules in evaluation mode for a while; one that changes under examination is an error, not a result."""
+    modes = [module.training for module in modules]
+    state = [tensor for module in modules for tensor in (*module.parameters(), *module.buffers())]
+    before = [tensor._version for tensor in state]  # torch counts every change in place
+    for module in modules:
+        module.eval()
+    yield
+    for module, mode in zip(modules, modes, strict=True):
+        module.train(mode)
+    if [tensor._version for tensor in state] != before:
+        raise RuntimeError("The encoder changed its weights or statistics while it was evaluated: it is not frozen.")
+
+
 @torch.no_grad()
 def extract(
     encoder: nn.Module,
@@ -50,18 +66,15 @@ def extract(
     seed: int = 0,
 ) -> Features:
     """Frozen features of the first ``limit`` samples; with a learner's branches also the embeddings of two views."""
-    device, training = _device(encoder), encoder.training
-    for module in (encoder, *branches):
-        module.eval()
+    device = _device(encoder)
     representations, embeddings = [], []
-    for indices, x in _chunks(samples, limit):
-        x = x.to(device)
-        representations.append(encoder(recipe.plain(x)).float().cpu())
-        if branches:
-            views = recipe(x, sample_keys(seed, EVALUATION_EPOCH, indices).to(device))
-            embeddings.append([branch(view).float().cpu() for branch, view in zip(branches, views, strict=True)])
-    for module in (encoder, *branches):
-        module.train(training)
+    with frozen(encoder, *branches):
+        for indices, x in _chunks(samples, limit):
+            x = x.to(device)
+            representations.append(encoder(recipe.plain(x)).float().cpu())
+            if branches:
+                views = recipe(x, sample_keys(seed, EVALUATION_EPOCH, indices).to(device))
+                embeddings.append([branch(view).float().cpu() for branch, view in zip(branches, views, strict=True)])
     z1, z2 = (torch.cat(column) for column in zip(*embeddings, strict=True)) if embeddings else (None, None)
     h = torch.cat(representations)
     return Features(h, z1, z2, None if samples.labels is None else samples.labels[: len(h)])
@@ -70,15 +83,14 @@ def extract(
 @torch.no_grad()
 def by_layer(encoder: nn.Module, samples: Samples, recipe: Any, *, limit: int | None = None) -> list[Tensor]:
     """``h`` after every layer of a sequential encoder, first to last: a probe on each shows where the classes part."""
-    device, training = _device(encoder), encoder.training
-    stages, pool = layers(encoder.eval()), Pool()
+    device, stages, pool = _device(encoder), layers(encoder), Pool()
     made: list[list[Tensor]] = [[] for _ in stages]
-    for _, x in _chunks(samples, limit):
-        x = recipe.plain(x.to(device))
-        for stage, parts in zip(stages, made, strict=True):
-            x = stage(x)
-            parts.append(pool(x).float().cpu())
-    encoder.train(training)
+    with frozen(encoder):
+        for _, x in _chunks(samples, limit):
+            x = recipe.plain(x.to(device))
+            for stage, parts in zip(stages, made, strict=True):
+                x = stage(x)
+                parts.append(pool(x).float().cpu())
     return [torch.cat(parts) for parts in made]
 
 
@@ -87,16 +99,14 @@ def of_views(
     encoder: nn.Module, samples: Samples, recipe: Any, *, views: int = 8, limit: int = 300, seed: int = 0
 ) -> Tensor:
     """Representations ``[n, views, d]`` of several views of the first samples, the plain sample first."""
-    device, training = _device(encoder), encoder.training
-    encoder.eval()
-    stacks = []
-    for indices, x in _chunks(samples, limit):
-        keys = sample_keys(seed, EVALUATION_EPOCH, indices).to(device)
-        # Views of the first kind only: where the second is another modality, the encoder has not learned it.
-        numbers = range(0, len(recipe.draws) * (views - 1), len(recipe.draws))
-        drawn = [recipe.view(x.to(device), keys, number=number) for number in numbers]
-        stacks.append(torch.stack([encoder(view).float().cpu() for view in (recipe.plain(x.to(device)), *drawn)], 1))
-    encoder.train(training)
+    device, stacks = _device(encoder), []
+    # Views of the first kind only: where the second is another modality, the encoder has not learned it.
+    numbers = range(0, len(recipe.draws) * (views - 1), len(recipe.draws))
+    with frozen(encoder):
+        for indices, x in _chunks(samples, limit):
+            x, keys = x.to(device), sample_keys(seed, EVALUATION_EPOCH, indices).to(device)
+            drawn = [recipe.view(x, keys, number=number) for number in numbers]
+            stacks.append(torch.stack([encoder(view).float().cpu() for view in (recipe.plain(x), *drawn)], 1))
     return torch.cat(stacks)
 
 
@@ -120,11 +130,9 @@ def encoded(encoder: nn.Module, data: Any) -> Tensor:
     """Representations of an array of inputs, as they are, under anyone's encoder, which is left as it was."""
     if data is None:
         raise ValueError("An encoder alone says nothing: give the data to encode as well, data=x.")
-    device, training = _device(encoder), encoder.training
-    encoder.eval()
-    parts = [encoder(torch.as_tensor(part).to(device)).float().cpu() for part in torch.as_tensor(data).split(CHUNK)]
-    encoder.train(training)
-    return torch.cat(parts)
+    device = _device(encoder)
+    with frozen(encoder):
+        return torch.cat([encoder(part.to(device)).float().cpu() for part in torch.as_tensor(data).split(CHUNK)])
 
 
 def from_arrays(h: Any, labels: Any = None, *, limit: int = MAPPED) -> Features:

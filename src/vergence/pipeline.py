@@ -272,7 +272,9 @@ def export(run: Path, *, output: Path | None = None, form: Literal["safetensors"
 def write_report(run: Path) -> Answer:
     """Write a run's page again from its files."""
     page = report.write(Run(run).path)
-    return Answer((*report.summary(run), f"Report: {page}"), {"report": str(page)})
+    results = Run(run).read_json("results.json") or {}
+    verdict = [f"Verdict: {results['verdict']['label']}. {results['verdict']['sentence']}"] if results else []
+    return Answer((*report.summary(run), *verdict, f"Report: {page}"), {"report": str(page), **results})
 
 
 def _train_together(place: Run, devices: int, *, quiet: bool) -> Answer:
