@@ -1,7 +1,8 @@
 #!/bin/sh
-# Run the benchmarks given as arguments, or all of them, in an environment of their own beside the peers they measure.
+# Run the benchmarks given as arguments, in an environment of their own beside the peers they measure; without arguments
+# those of speed and memory that need no data. The experiments (methods, ranking, information, ...) take arguments.
 #
-#   sh benchmarks/run.sh                           all
+#   sh benchmarks/run.sh                           speed and memory
 #   sh benchmarks/run.sh benchmarks/objectives.py  one
 #
 # Wheels of torchvision beside a CPU torch may lack compiled operators; the scripts declare them before importing lightly.
@@ -17,7 +18,8 @@ if [ ! -e .venv-bench/.ready ] || [ pyproject.toml -nt .venv-bench/.ready ]; the
     touch .venv-bench/.ready
 fi
 
-[ $# -gt 0 ] || set -- benchmarks/*.py
+SPEED="objectives views parity doctor concentration"
+[ $# -gt 0 ] || set -- $(printf 'benchmarks/%s.py ' $SPEED)
 for script in "$@"; do
     echo "== $script"
     OMP_NUM_THREADS=1 "$BIN/python" "$script"
