@@ -9,7 +9,7 @@ from torch import Tensor
 
 from vergence.types import Labels, Square
 
-ROWS, COLUMNS = 512, 2048  # views to a tile: 4 MiB of float32, wide enough for full speed, little of the diagonal twice
+ROWS, COLUMNS = 256, 2048  # views to a tile: 2 MiB of float32, wide enough for full speed, little of the diagonal twice
 FEW_ROWS = 96  # views to a tile when pruning: more would share fewer far samples, less would starve the matrix product
 SAFE = 1e-3  # below this share of the two squared norms, a + b - 2ab has lost digits and the pair is measured directly
 GATHERED = 2**22  # numbers gathered for direct measurement at a time
@@ -64,10 +64,11 @@ def _centred(views: Tensor) -> tuple[Tensor, Tensor]:
             f"Expected views of shape [samples, views, ...] with at least one view each, got {list(views.shape)}."
         )
     flat = views.flatten(2)
-    if not flat.isfinite().all():
-        raise ValueError("Views hold NaN or infinite values; remove those samples before measuring distances.")
     flat = flat - flat.mean((0, 1))
-    return flat, torch.linalg.vector_norm(flat, dim=2).square()  # without a second copy of the views
+    squares = torch.linalg.vector_norm(flat, dim=2).square()  # without a second copy of the views
+    if not squares.isfinite().all():  # the squares of finite views are: asking the views themselves takes far longer
+        raise ValueError("Views hold NaN or infinite values; remove those samples before measuring distances.")
+    return flat, squares
 
 
 def _steps(start: int, stop: int, step: int) -> list[slice]:
