@@ -4,15 +4,20 @@ import json
 
 import pytest
 
-from vergence.claims import CLAIMS, SOURCES, Claim, Outcome
+from vergence.claims import CLAIMS, SOURCES, Claim, Laboratory, Outcome
 from vergence.claims.reproduction import chosen, findings, found
 
 QUICK = [number for number, row in CLAIMS.items() if row.kind != "training"]
 
 
+@pytest.fixture
+def laboratory(tmp_path):
+    return Laboratory(tmp_path, "smallest")
+
+
 @pytest.mark.parametrize("number", QUICK)
-def test_the_claim_gets_the_verdict_the_theory_expects(number):
-    finding = found(CLAIMS[number])
+def test_the_claim_gets_the_verdict_the_theory_expects(number, laboratory):
+    finding = found(CLAIMS[number], laboratory)
     assert finding.expected, f"{finding.sentence} {finding.verdict}: {finding.measured}"
 
 
@@ -31,8 +36,8 @@ def made(number: int, holds: bool, **fields) -> Claim:
     ("holds", "false", "verdict"),
     [(True, False, "confirmed"), (False, False, "not confirmed"), (False, True, "refuted"), (True, True, "confirmed")],
 )
-def test_a_verdict_follows_from_what_was_seen(holds, false, verdict):
-    finding = found(made(1, holds, false=false))
+def test_a_verdict_follows_from_what_was_seen(holds, false, verdict, laboratory):
+    finding = found(made(1, holds, false=false), laboratory)
     assert finding.verdict == verdict
     assert finding.expected == (holds != false)
 
@@ -46,13 +51,28 @@ def test_claims_are_chosen_by_number_and_by_source():
         chosen(rows, ["hunag"], training=False)
 
 
-def test_what_was_found_is_not_run_again_by_the_same_code(tmp_path):
+def test_what_was_found_is_not_run_again_by_the_same_code(laboratory):
     calls = []
     row = Claim(1, "A sentence.", "huang", lambda: calls.append(1) or Outcome(True, "seen"))
     for _ in range(2):
-        assert [finding.verdict for finding in findings([row], tmp_path / "claims.json")] == ["confirmed"]
+        assert [finding.verdict for finding in findings([row], laboratory)] == ["confirmed"]
     assert len(calls) == 1
-    stored = json.loads((tmp_path / "claims.json").read_text())
-    (tmp_path / "claims.json").write_text(json.dumps({**stored, "version": "another"}))
-    list(findings([row], tmp_path / "claims.json"))
+    path = laboratory.folder / "findings" / "1.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "version": "another"}))
+    list(findings([row], laboratory))
     assert len(calls) == 2
+
+
+def test_a_trial_is_trained_once_and_again_by_other_code(laboratory, monkeypatch):
+    said = []
+    laboratory.say = said.append
+    first = laboratory.trial(method="simclr", epochs=1)
+    assert laboratory.trial(method="simclr", epochs=1) == first
+    assert 0.1 < first["knn"] <= 1
+    assert len(said) == 1
+    monkeypatch.setattr("vergence.claims.laboratory.learning_version", lambda: "another")
+    laboratory.trial(method="simclr", epochs=1)
+    assert len(said) == 2
+    laboratory.any_version = True
+    laboratory.trial(method="simclr", epochs=1)
+    assert len(said) == 2

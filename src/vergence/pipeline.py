@@ -61,6 +61,8 @@ GLOSSARY = {
     "seed": "seed of the random choices",
     "claims": "numbers (42 62) or sources (tschannen) of claims; all when none is given",
     "training": "include the claims that train encoders: minutes to an hour each",
+    "scale": "how large the training claims are run: small is for two cores, paper for a GPU",
+    "any_version": "reuse what other versions of the code found before",
     "form": "what to write",
     "x": "one variable: a file of rows",
     "y": "the other variable: a file of as many rows",
@@ -238,21 +240,30 @@ def information(
 
 
 def reproduce(
-    claims: tuple[str, ...] = (), *, training: bool = False, run: str | Path = "runs/claims", quiet: bool = False
+    claims: tuple[str, ...] = (),
+    *,
+    training: bool = False,
+    scale: Literal["smallest", "small", "paper"] = "small",
+    any_version: bool = False,
+    run: str | Path = "runs/claims",
+    quiet: bool = False,
 ) -> Answer:
     """Run the claims of the sources, all or by number or source, and say of each whether it is confirmed."""
-    from vergence.claims import CLAIMS, SOURCES
-    from vergence.claims.reproduction import chosen, findings
+    from vergence.claims import CLAIMS, SOURCES, Laboratory
+    from vergence.claims.reproduction import chosen, findings, remembered
 
-    place = Path(run)
-    place.mkdir(parents=True, exist_ok=True)
+    place, found = Path(run), []
     rows = chosen(CLAIMS, claims, training=training)
-    found = []
     with Progress(len(rows), quiet=quiet) as progress:
-        for finding in findings(rows, place / "claims.json"):
+        laboratory = Laboratory(place, scale, any_version=any_version, say=progress.say)
+        minutes = sum(row.minutes for row in rows if row.minutes and remembered(row, laboratory) is None)
+        if minutes and scale == "small":
+            progress.say(f"about {minutes:.0f} minutes on two cores, less what is known already")
+        for finding in findings(rows, laboratory):
             found.append(finding)
             progress.advance(1)
-    page = write_bytes(place / "claims.html", reproduction_page(found, SOURCES).encode())
+    html = reproduction_page(found, SOURCES, pictures=place / "pictures")
+    page = write_bytes(place / "claims.html", html.encode())
     lines = [
         f"{finding.number:>4}  {finding.verdict:13}  {finding.sentence}  ({finding.measured})" for finding in found
     ]

@@ -39,6 +39,13 @@ class Progress:
         """Since the beginning."""
         return time.monotonic() - self._began
 
+    def say(self, text: str) -> None:
+        """What is being done now: beside the bar, or as a line."""
+        if self._bar is not None:
+            self._bar.update(self._task, description=text)
+        elif not self.quiet:
+            print(text, file=sys.stderr, flush=True)
+
     def advance(self, samples: int, **facts: float) -> None:
         """One more step that used ``samples`` samples; ``facts`` are shown beside the speed."""
         self.done += 1

@@ -8,6 +8,7 @@ import importlib
 import pkgutil
 
 from vergence.claims.claim import SOURCES, Claim, Outcome, Verdict, claim, within
+from vergence.claims.laboratory import SCALES, Laboratory
 from vergence.tables import Rows
 
 
@@ -19,4 +20,4 @@ def _collected() -> dict[str, Claim]:
 
 CLAIMS = Rows("claim", _collected())
 
-__all__ = ["CLAIMS", "SOURCES", "Claim", "Outcome", "Verdict", "claim", "within"]
+__all__ = ["CLAIMS", "SCALES", "SOURCES", "Claim", "Laboratory", "Outcome", "Verdict", "claim", "within"]

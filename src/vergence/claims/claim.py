@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from matplotlib.figure import Figure
+
 Kind = Literal["exact", "monte_carlo", "training"]
 Verdict = Literal["confirmed", "not confirmed", "refuted"]
 
@@ -19,17 +21,24 @@ SOURCES = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a check saw: whether the sentence held, the figure in words, and arrays worth drawing."""
+    """What a check saw: whether the sentence held, the figure in words, the numbers behind it, and pictures of them.
+
+    ``why`` is the likely reason where the sentence did not hold.
+    """
 
     holds: bool
     measured: str
     figures: Mapping[str, Any] = field(default_factory=dict)
+    pictures: Mapping[str, Figure] = field(default_factory=dict)
+    why: str = ""
 
 
 @dataclass(frozen=True)
 class Claim:
     """One sentence, where it stands, and how we look whether it is true.
 
+    The check of a training claim is given a laboratory to train in; ``minutes`` is what it takes there at the small
+    scale, on two cores, when no trial is known yet.
     ``false`` marks an erratum: the sentence stands in a source and is wrong, so its check seeks the counterexample and
     the expected verdict is *refuted*.
     """
@@ -37,7 +46,7 @@ class Claim:
     number: int
     sentence: str
     source: str
-    check: Callable[[], Outcome]
+    check: Callable[..., Outcome]
     kind: Kind = "exact"
     tolerance: str = ""
     minutes: float = 0.0
@@ -53,10 +62,10 @@ class Claim:
         return "refuted" if self.false else "not confirmed"
 
 
-def claim(number: int, sentence: str, **fields: Any) -> Callable[[Callable[[], Outcome]], Claim]:
+def claim(number: int, sentence: str, **fields: Any) -> Callable[[Callable[..., Outcome]], Claim]:
     """Turn a check into a row of CLAIMS: ``@claim(1, "For unit vectors ...", source="wang_isola")``."""
 
-    def row(check: Callable[[], Outcome]) -> Claim:
+    def row(check: Callable[..., Outcome]) -> Claim:
         return Claim(number, sentence, check=check, **fields)
 
     return row

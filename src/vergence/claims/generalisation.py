@@ -1,4 +1,4 @@
-"""Claims 21-40 and 43: alignment, divergence and concentration. An erratum is a hundred above the truth."""
+"""Claims 21-40: alignment, divergence and concentration. An erratum is a hundred above the truth."""
 
 import math
 from collections.abc import Iterator
@@ -360,23 +360,3 @@ def no_triangle_inequality() -> Outcome:
     d = augmented_distance(views)
     found = (d[0, 1].item(), d[1, 2].item(), d[0, 2].item())
     return Outcome(found == (0, 0, 1), f"d(1,2), d(2,3), d(1,3) = {found}")
-
-
-@claim(
-    43,
-    "1 - sigma of crop pairs on CIFAR-10: with colour distortion < with colour dropping < with blur and with flip.",
-    source="huang",
-    kind="training",
-    tolerance="order of means over 5 drawings",
-    minutes=2.0,
-)
-def order_of_crop_pairs() -> Outcome:
-    from vergence.data import load
-    from vergence.ranking import rank_views
-    from vergence.views import from_letters
-
-    sets = {letters: from_letters(letters) for letters in ("ab", "ac", "ad", "ae")}
-    ranking = rank_views(load("cifar10", limit=500), sets, deltas=(9.1, 10.7, 12.4))
-    scores = {row.name: row.score for row in ranking.sets}
-    holds = scores["ad"] < scores["ac"] < min(scores["ab"], scores["ae"])
-    return Outcome(holds, ", ".join(f"({','.join(name)}) {score:.3f}" for name, score in scores.items()), scores)

@@ -8,14 +8,19 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from matplotlib.figure import Figure
+
 from vergence.claims.claim import SOURCES, Claim
+from vergence.claims.laboratory import Laboratory
+from vergence.report.colours import PAPER
+from vergence.report.pieces import drawn
 from vergence.run import write_bytes
 from vergence.tables import UnknownName
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What a claim's check found, and when."""
+    """What a claim's check found, and when; ``pictures`` are names of files in the folder ``pictures``."""
 
     number: int
     sentence: str
@@ -27,6 +32,9 @@ class Finding:
     measured: str
     seconds: float
     figures: Mapping[str, Any] = field(default_factory=dict)
+    pictures: Sequence[str] = ()
+    why: str = ""
+    scale: str = ""
 
 
 def chosen(claims: Mapping[str, Claim], wanted: Sequence[str], *, training: bool) -> list[Claim]:
@@ -41,28 +49,41 @@ def chosen(claims: Mapping[str, Claim], wanted: Sequence[str], *, training: bool
     ]
 
 
-def findings(rows: Sequence[Claim], cache: Path | None = None) -> Iterator[Finding]:
-    """Check the claims one after another; with a cache, what this version of the code found before is not run again."""
-    known = _remembered(cache)
+def findings(rows: Sequence[Claim], laboratory: Laboratory) -> Iterator[Finding]:
+    """Check the claims one after another; what this version of the code found before is not run again."""
     for row in rows:
-        if str(row.number) not in known:
-            known[str(row.number)] = asdict(found(row))
-            if cache is not None:
-                text = json.dumps({"version": code_version(), "findings": known}, indent=1, default=_listed)
-                write_bytes(cache, text.encode())
-        yield Finding(**known[str(row.number)])
+        finding = remembered(row, laboratory)
+        if finding is None:
+            finding = found(row, laboratory)
+            stored = {"version": code_version(), "finding": asdict(finding)}
+            path = _place(row, laboratory)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_bytes(path, json.dumps(stored, indent=1, default=_listed).encode())
+        yield finding
 
 
-def found(row: Claim) -> Finding:
-    """Run one check."""
+def found(row: Claim, laboratory: Laboratory) -> Finding:
+    """Run one check, and save its pictures."""
     start = time.perf_counter()
-    outcome = row.check()
+    trains = row.kind == "training"
+    outcome = row.check(laboratory) if trains else row.check()
     verdict = row.verdict(outcome)
+    names = [_saved(picture, laboratory, f"{row.number}-{name}") for name, picture in outcome.pictures.items()]
     return Finding(
         row.number, row.sentence, row.source, row.kind, row.tolerance, verdict,
         verdict == ("refuted" if row.false else "confirmed"), outcome.measured,
-        round(time.perf_counter() - start, 3), outcome.figures,
+        round(time.perf_counter() - start, 3), outcome.figures, names, outcome.why, laboratory.name if trains else "",
     )  # fmt: skip
+
+
+def remembered(row: Claim, laboratory: Laboratory) -> Finding | None:
+    """What was found before, unless by another version of the code."""
+    path = _place(row, laboratory)
+    if not path.exists():
+        return None
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    same = laboratory.any_version or stored["version"] == code_version()
+    return Finding(**stored["finding"]) if same else None
 
 
 def code_version() -> str:
@@ -73,11 +94,16 @@ def code_version() -> str:
     return digest.hexdigest()[:16]
 
 
-def _remembered(cache: Path | None) -> dict[str, dict[str, Any]]:
-    if cache is None or not cache.exists():
-        return {}
-    stored = json.loads(cache.read_text(encoding="utf-8"))
-    return stored["findings"] if stored.get("version") == code_version() else {}
+def _place(row: Claim, laboratory: Laboratory) -> Path:
+    suffix = f"-{laboratory.name}" if row.kind == "training" else ""
+    return laboratory.folder / "findings" / f"{row.number}{suffix}.json"
+
+
+def _saved(picture: Figure, laboratory: Laboratory, name: str) -> str:
+    path = laboratory.folder / "pictures" / f"{name}.svg"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_bytes(path, drawn(picture, facecolor=PAPER).encode())
+    return path.name
 
 
 def _listed(value: Any) -> Any:

@@ -29,23 +29,23 @@ def loss_curve(
     random: float | None = None,
 ) -> Figure:
     """The loss along training between the value at collapse and the value that nothing can be below."""
-    figure, axes = _canvas("step", "loss")
+    figure, axes = canvas("step", "loss")
     axes.plot(*_thinned(steps, loss), color=ACCENT, linewidth=1.6)
-    _level(axes, chance, "chance: all embeddings coincide", "--", CONTRAST, above=True)
-    _level(axes, random, "random embeddings", ":", QUIET)
-    _level(axes, floor, "floor: nothing can be below", "-.", INK)
+    level(axes, chance, "chance: all embeddings coincide", "--", CONTRAST, above=True)
+    level(axes, random, "random embeddings", ":", QUIET)
+    level(axes, floor, "floor: nothing can be below", "-.", INK)
     axes.margins(y=0.12)
     return figure
 
 
 def loss_curves(curves: Mapping[str, tuple[Series, Series]], *, label: str = "loss") -> Figure:
     """Several runs on one axis; each line ends in a mark of its own shape."""
-    figure, axes = _canvas("step", label)
+    figure, axes = canvas("step", label)
     for number, (name, (steps, loss)) in enumerate(curves.items()):
         x, y = _thinned(steps, loss)
         colour, marker = category(number), MARKERS[number % len(MARKERS)]
-        axes.plot(x, y, color=colour, linewidth=1.6, marker=marker, markevery=[-1], markersize=6, label=_plain(name))
-    _legend(axes)
+        axes.plot(x, y, color=colour, linewidth=1.6, marker=marker, markevery=[-1], markersize=6, label=verbatim(name))
+    legend(axes)
     return figure
 
 
@@ -53,7 +53,7 @@ def alignment_uniformity_plane(
     alignment: Series, uniformity: Series, *, steps: Series | None = None, floor: float | None = None
 ) -> Figure:
     """The path of training in the plane of Wang & Isola (2020): lower left is better in both respects."""
-    figure, axes = _canvas("alignment: squared distance of two views", "uniformity")
+    figure, axes = canvas("alignment: squared distance of two views", "uniformity")
     axes.plot(alignment, uniformity, color=LINE, linewidth=1.4, zorder=1)
     axes.scatter(alignment, uniformity, s=20, color=ACCENT, alpha=0.5, linewidths=0, zorder=2)
     axes.scatter(alignment[:1], uniformity[:1], s=46, facecolor=PAPER, edgecolor=ACCENT, linewidths=1.6, zorder=3)
@@ -61,21 +61,21 @@ def alignment_uniformity_plane(
     ends = ("start", "end") if steps is None else (f"step {steps[0]:,.0f}", f"step {steps[-1]:,.0f}")
     for end, text in ((0, ends[0]), (-1, ends[1])) if len(alignment) > 1 else ((-1, ends[1]),):
         axes.annotate(text, (alignment[end], uniformity[end]), (6, -14), textcoords="offset points", color=INK)
-    _level(axes, floor, "floor: the uniform law", "-.", INK)
+    level(axes, floor, "floor: the uniform law", "-.", INK)
     axes.margins(0.16)
     return figure
 
 
 def progress(steps: Series, values: Series, *, label: str) -> Figure:
     """A figure that was measured from time to time along training."""
-    figure, axes = _canvas("step", label, height=1.9)
+    figure, axes = canvas("step", label, height=1.9)
     axes.plot(steps, values, color=ACCENT, linewidth=1.6, marker="o", markersize=3)
     return figure
 
 
 def spectrum(singular_values: Series, *, effective_rank: float | None = None) -> Figure:
     """Singular values of the representation over the largest: a cliff means that directions have died."""
-    figure, axes = _canvas("direction, in order", "singular value / largest")
+    figure, axes = canvas("direction, in order", "singular value / largest")
     values = np.sort(np.asarray(singular_values, dtype=float))[::-1]
     largest = values[0] if values[0] > 0 else 1.0
     # A direction below this has no float32 digits left; drawing it there keeps the axis readable.
@@ -100,7 +100,7 @@ def accuracies(rows: Sequence[Mapping[str, Any]]) -> Figure:
     """Accuracies with their intervals, grouped by classifier and labels; each kind of features has its own mark."""
     groups = list(dict.fromkeys(_group(row) for row in rows))
     kinds = list(dict.fromkeys(row["features"] for row in rows))
-    figure, axes = _canvas("accuracy on held-out samples", "", height=0.8 + 0.62 * len(groups))
+    figure, axes = canvas("accuracy on held-out samples", "", height=0.8 + 0.62 * len(groups))
     for number, kind in enumerate(kinds):
         mine = [row for row in rows if row["features"] == kind]
         values = [row["accuracy"] for row in mine]
@@ -110,11 +110,11 @@ def accuracies(rows: Sequence[Mapping[str, Any]]) -> Figure:
         places = [groups.index(_group(row)) + 0.2 * (number - (len(kinds) - 1) / 2) for row in mine]
         colour, marker = (ACCENT, QUIET, CONTRAST)[number % 3], MARKERS[number % len(MARKERS)]
         axes.hlines(places, lows, highs, color=colour, linewidth=1.6)
-        axes.plot(values, places, marker, color=colour, markersize=6, label=_plain(kind))
-    axes.set_yticks(range(len(groups)), [_plain(group) for group in groups])
+        axes.plot(values, places, marker, color=colour, markersize=6, label=verbatim(kind))
+    axes.set_yticks(range(len(groups)), [verbatim(group) for group in groups])
     axes.set_ylim(len(groups) - 0.5, -0.5)
     axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
-    _legend(axes)
+    legend(axes)
     return figure
 
 
@@ -123,14 +123,14 @@ def thermometer(positions: Mapping[str, float], *, chance: float | None = None, 
 
     A mark far outside is drawn at the edge; the number beside it is true.
     """
-    figure, axes = _canvas("", "", height=0.75 + 0.36 * len(positions))
+    figure, axes = canvas("", "", height=0.75 + 0.36 * len(positions))
     for row, position in enumerate(positions.values()):
         place = float(np.clip(position, -0.2, 1.2))
         axes.plot([0, 1], [row, row], color=LINE, linewidth=7, solid_capstyle="round", zorder=1)
         axes.plot([0, place], [row, row], color=ACCENT, linewidth=7, solid_capstyle="round", zorder=2)
         axes.plot(place, row, "o", markersize=10, color=PAPER, markeredgecolor=ACCENT, markeredgewidth=2, zorder=3)
         axes.annotate(f"{position:.2f}", (place, row), (0, 9), textcoords="offset points", ha="center", color=INK)
-    axes.set_yticks(range(len(positions)), [_plain(name) for name in positions])
+    axes.set_yticks(range(len(positions)), [verbatim(name) for name in positions])
     axes.set_ylim(len(positions) - 0.5, -0.7)
     ends = [name if value is None else f"{name}\n{value:.3f}" for name, value in (("chance", chance), ("floor", floor))]
     axes.set_xticks([0, 1], ends)
@@ -144,7 +144,7 @@ def circle_density(z: Float[np.ndarray, "n 2"], *, concentration: float = 60.0) 
 
     A von Mises kernel of the given concentration (a spread of about 7 degrees) smooths the angles.
     """
-    figure, axes = _canvas("angle in degrees", "density / uniform density")
+    figure, axes = canvas("angle in degrees", "density / uniform density")
     angles = np.arctan2(z[:, 1], z[:, 0])
     grid = np.linspace(-np.pi, np.pi, 361)
     counts, edges = np.histogram(angles, bins=720, range=(-np.pi, np.pi))
@@ -153,13 +153,13 @@ def circle_density(z: Float[np.ndarray, "n 2"], *, concentration: float = 60.0) 
     density = kernel @ counts / (len(angles) * kernel.mean(axis=1))
     axes.fill_between(np.degrees(grid), density, color=ACCENT, alpha=0.25, linewidth=0)
     axes.plot(np.degrees(grid), density, color=ACCENT, linewidth=1.6)
-    _level(axes, 1.0, "uniform", "-.", INK, above=True)
+    level(axes, 1.0, "uniform", "-.", INK, above=True)
     axes.set_xticks([-180, -90, 0, 90, 180])
     axes.set_ylim(bottom=0)
     return figure
 
 
-def _canvas(across: str, up: str, *, height: float = 3.2) -> tuple[Figure, Axes]:
+def canvas(across: str, up: str, *, height: float = 3.2) -> tuple[Figure, Axes]:
     """An empty figure in the page's manner: no box, a light grid, text large enough at phone width."""
     figure = Figure(figsize=(5.0, height), layout="constrained", facecolor="none")
     axes = figure.add_subplot(facecolor="none")
@@ -173,7 +173,7 @@ def _canvas(across: str, up: str, *, height: float = 3.2) -> tuple[Figure, Axes]
     return figure, axes
 
 
-def _level(axes: Axes, value: float | None, text: str, style: str, colour: str, *, above: bool = False) -> None:
+def level(axes: Axes, value: float | None, text: str, style: str, colour: str, *, above: bool = False) -> None:
     """A horizontal line with its meaning and value written under it, or above."""
     if value is None or not np.isfinite(value):
         return
@@ -188,7 +188,7 @@ def _group(row: Mapping[str, Any]) -> str:
     return f"{row['classifier']}\n{row['labels']}"
 
 
-def _legend(axes: Axes) -> None:
+def legend(axes: Axes) -> None:
     figure = axes.get_figure()
     assert isinstance(figure, Figure)
     figure.legend(frameon=False, labelcolor=INK, fontsize=9, loc="outside upper left", ncols=3, handletextpad=0.4)
@@ -201,6 +201,6 @@ def _thinned(x: Series, y: Series) -> tuple[Series, Series]:
     return np.array([part.mean() for part in parts[0]]), np.array([part.mean() for part in parts[1]])
 
 
-def _plain(text: str) -> str:
+def verbatim(text: str) -> str:
     """``text`` with its dollars kept: matplotlib would read what stands between two of them as mathematics."""
     return str(text).replace("$", r"\$")

@@ -70,11 +70,20 @@ def picture(figure: Figure, caption: str, *, description: str) -> Markup:
 
 
 def svg(figure: Figure) -> Markup:
-    """A figure as an SVG element whose colours are the page's variables and whose identifiers are its own."""
+    """A figure as an SVG element of the page."""
+    return themed(drawn(figure))
+
+
+def drawn(figure: Figure, **options: Any) -> str:
+    """A figure as an SVG file: the same bytes for the same figure, its text kept as text."""
     buffer = io.StringIO()
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "vergence"}):
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    text = buffer.getvalue()
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None}, **options)
+    return buffer.getvalue()
+
+
+def themed(text: str) -> Markup:
+    """An SVG file of ours as an element whose colours are the page's variables and whose identifiers are its own."""
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text))

@@ -1,0 +1,172 @@
+"""Laboratory: where the claims that need training are tried; what was measured is kept, so that nothing is run twice.
+
+A trial is one training of a row of METHODS and what was measured after it. Trials are files, written as soon as they
+are measured and found again by their settings and the version of the code: an interrupted claim goes on where it was.
+"""
+
+import hashlib
+import json
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from vergence import assembly, evaluation, features, optim, training
+from vergence.assembly import Assembled
+from vergence.config import Config, Watching
+from vergence.diagnostics import alignment, effective_rank, uniformity
+from vergence.run import write_bytes
+from vergence.tables import Rows
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large a training claim is run."""
+
+    data: str
+    samples: int
+    epochs: int
+    batch: int
+    encoder: str
+    seeds: int
+    backbone: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def paper(self) -> bool:
+        return self.samples == 0
+
+
+SCALES = Rows(
+    "scale",
+    {
+        "smallest": Scale("digits", 360, 2, 64, "convnet", 2, {"channels": (8, 16)}),
+        "small": Scale("cifar10", 5000, 8, 256, "convnet", 3, {"channels": (16, 32, 64)}),
+        "paper": Scale("cifar10", 0, 200, 512, "resnet18", 3),
+    },
+)
+
+
+class Laboratory:
+    """Runs trials at a scale and remembers them in a folder."""
+
+    def __init__(
+        self,
+        folder: Path,
+        scale: str = "small",
+        *,
+        any_version: bool = False,
+        say: Callable[[str], None] = lambda text: None,
+    ):
+        self.folder, self.name, self.scale = Path(folder), scale, SCALES[scale]
+        self.any_version, self.say = any_version, say
+
+    @property
+    def seeds(self) -> range:
+        return range(self.scale.seeds)
+
+    def trials(self, **settings: Any) -> list[Row]:
+        """The same trial with every seed of the scale."""
+        return [self.trial(seed=seed, **settings) for seed in self.seeds]
+
+    def trial(self, *, measure: Callable[[Assembled], Row] | None = None, **settings: Any) -> Row:
+        """Train with the scale's data, encoder and budget, changed by ``settings`` (fields of Config), and measure."""
+        scale, measure = self.scale, measure or measured
+        defaults: Row = {
+            "data": scale.data, "limit": scale.samples, "epochs": scale.epochs, "batch": scale.batch,
+            "encoder": scale.encoder, "watching": Watching(every=0),
+        }  # fmt: skip
+        if settings.get("encoder", scale.encoder) == scale.encoder:
+            defaults["backbone"] = scale.backbone
+        config = Config(**{**defaults, **settings})
+        return self.remember(measure.__qualname__, config.settings(), lambda: _trained(config, measure))
+
+    def remember(self, name: str, settings: Mapping[str, Any], make: Callable[[], Row]) -> Row:
+        """What ``make`` measured under these settings, from the folder where it is known already."""
+        key = json.dumps([name, settings], sort_keys=True, default=str)
+        path = self.folder / "trials" / f"{name.strip('_')}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+        if path.exists():
+            stored = json.loads(path.read_text(encoding="utf-8"))
+            if self.any_version or stored["version"] == learning_version():
+                return stored["row"]
+        self.say(f"{name.strip('_')}: {settings.get('method', '')} seed {settings.get('seed', 0)}")
+        began = time.process_time()
+        row = {**make(), "minutes": round((time.process_time() - began) / 60, 3)}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        stored = {"version": learning_version(), "settings": dict(settings), "row": row}
+        write_bytes(path, json.dumps(stored, default=_listed).encode())
+        return json.loads(path.read_text(encoding="utf-8"))["row"]
+
+
+def measured(parts: Assembled) -> Row:
+    """Accuracies of the representation h on held-out samples, and the geometry of the embeddings z."""
+    train = features.extract(parts.learner.encoder, parts.samples, parts.recipe)
+    test = features.extract(parts.learner.encoder, parts.test, parts.recipe, branches=parts.learner.branches)
+    arrays = (train.h, train.labels, test.h, test.labels)
+    classifiers: dict[str, Any] = {
+        "probe": evaluation.linear_probe,
+        "knn": evaluation.knn,
+        "centre": evaluation.nearest_centre,
+    }
+    row: Row = {name: classifier(*arrays).accuracy for name, classifier in classifiers.items()}
+    row["rank"] = effective_rank(test.h)
+    if test.z1 is not None and test.z2 is not None:
+        row |= {"alignment": alignment(test.z1, test.z2).value, "uniformity": uniformity(test.z1).value}
+        row["rank_z"] = effective_rank(test.z1)
+    return row
+
+
+def column(rows: Sequence[Row], key: str) -> list[float]:
+    """One figure of every row."""
+    return [row[key] for row in rows]
+
+
+def mean(rows: Sequence[Row], key: str) -> float:
+    """A figure averaged over rows."""
+    return statistics.fmean(column(rows, key))
+
+
+def spoken(rows: Sequence[Row], key: str) -> str:
+    """A figure over seeds in words: mean and standard deviation."""
+    values = column(rows, key)
+    spread = f" ± {statistics.stdev(values):.3f}" if len(values) > 1 else ""
+    return f"{statistics.fmean(values):.3f}{spread}"
+
+
+def learning_version() -> str:
+    """A digest of the rooms that a training depends on: trials of another version are not reused."""
+    return _digest(ROOMS)
+
+
+ROOMS = (
+    "assembly.py", "data", "diagnostics", "encoders", "evaluation.py", "features.py", "information", "learners",
+    "memory.py", "methods.py", "objectives", "optim.py", "training.py", "views",
+)  # fmt: skip
+
+
+def _digest(rooms: Sequence[str]) -> str:
+    package, digest = Path(__file__).parents[1], hashlib.sha256()
+    for room in rooms:
+        files = sorted((package / room).rglob("*.py")) if (package / room).is_dir() else [package / room]
+        for path in files:
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _trained(config: Config, measure: Callable[[Assembled], Row]) -> Row:
+    parts = assembly.assemble(config)
+    optimiser = optim.optimiser(parts.learner, parts.config.optim)
+    losses = [step.loss for step in training.fit(parts.learner, optimiser, parts.samples, parts.recipe, parts.config)]
+    with torch.no_grad():
+        row = measure(parts)
+    last = losses[-max(1, len(losses) // 10) :]
+    return {**row, "loss": statistics.fmean(last)} if last else row
+
+
+def _listed(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else float(value)

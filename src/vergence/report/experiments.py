@@ -1,0 +1,79 @@
+"""Figures of experiments: what was measured under several settings, over several seeds, with every seed shown."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from vergence.report.colours import INK, category
+from vergence.report.figures import MARKERS, canvas, legend, level, verbatim
+
+Cells = Mapping[str, Mapping[float, Sequence[float]]]
+
+
+def curves(
+    cells: Cells,
+    across: str,
+    up: str,
+    *,
+    levels: Mapping[str, float] | None = None,
+    logarithmic: bool = False,
+) -> Figure:
+    """A line per series through the means, in a band from the least to the largest seed.
+
+    ``cells[series][x]`` holds a value per seed; ``levels`` are horizontal lines with their meaning.
+    """
+    figure, axes = canvas(across, up)
+    for number, (name, points) in enumerate(cells.items()):
+        x = np.array(list(points), dtype=float)
+        seeds = [np.asarray(values, dtype=float) for values in points.values()]
+        colour, marker = category(number), MARKERS[number % len(MARKERS)]
+        axes.fill_between(x, [v.min() for v in seeds], [v.max() for v in seeds], color=colour, alpha=0.15, linewidth=0)
+        label = verbatim(name)
+        axes.plot(x, [v.mean() for v in seeds], color=colour, marker=marker, markersize=5, linewidth=1.6, label=label)
+    if logarithmic:
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    for text, value in (levels or {}).items():
+        level(axes, value, text, "-.", INK, above=True)
+    if len(cells) > 1:
+        legend(axes)
+    return figure
+
+
+def marks(
+    cells: Mapping[str, Mapping[str, Sequence[float]]], across: str, *, levels: Mapping[str, float] | None = None
+) -> Figure:
+    """A row per setting with a mark per seed and a bar at their mean; each series has its own colour and mark."""
+    settings = list(dict.fromkeys(name for group in cells.values() for name in group))
+    figure, axes = canvas(across, "", height=0.9 + 0.42 * len(settings))
+    for number, (name, group) in enumerate(cells.items()):
+        shift = 0.22 * (number - (len(cells) - 1) / 2)
+        colour, marker = category(number), MARKERS[number % len(MARKERS)]
+        for row, values in ((settings.index(setting) + shift, values) for setting, values in group.items()):
+            axes.plot(values, [row] * len(values), marker, color=colour, markersize=4, alpha=0.6)
+            axes.plot([np.mean(values)] * 2, [row - 0.1, row + 0.1], color=colour, linewidth=2.4)
+        axes.plot([], [], marker, color=colour, label=verbatim(name))
+    for text, value in (levels or {}).items():
+        axes.axvline(value, color=INK, linestyle="-.", linewidth=1.2)
+        axes.annotate(f"{text}, {value:.3g}", (value, 0.01), (3, 0), xycoords=axes.get_xaxis_transform(),
+                      textcoords="offset points", color=INK, fontsize=9)  # fmt: skip
+    axes.set_yticks(range(len(settings)), [verbatim(setting) for setting in settings])
+    axes.set_ylim(len(settings) - 0.5, -0.5)
+    if len(cells) > 1:
+        legend(axes)
+    return figure
+
+
+def scatter(points: Mapping[str, Mapping[str, tuple[float, float]]], across: str, up: str) -> Figure:
+    """Named points, each series with its own colour and mark."""
+    figure, axes = canvas(across, up)
+    for number, (name, group) in enumerate(points.items()):
+        x, y = zip(*group.values(), strict=True)
+        axes.plot(x, y, MARKERS[number % len(MARKERS)], color=category(number), markersize=6, label=verbatim(name))
+        for text, place in group.items():
+            axes.annotate(verbatim(text), place, (4, 4), textcoords="offset points", fontsize=8, color=INK)
+    axes.margins(0.12)
+    if len(points) > 1:
+        legend(axes)
+    return figure
