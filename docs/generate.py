@@ -1,17 +1,22 @@
 """Write what is generated: the tables in README.md and docs/*.md, from the tables of the code.
 
-python docs/generate.py            rewrite
-python docs/generate.py --check    exit with status 1 when something is out of date
+python docs/generate.py                 rewrite
+python docs/generate.py --check         exit with status 1 when something is out of date
+python docs/generate.py --claims RUN    first take over what `vergence reproduce --run RUN` found, with its pictures
 """
 
+import json
 import re
+import shutil
 import sys
+from operator import itemgetter
 from pathlib import Path
 
 from vergence import tables
 from vergence.methods import METHODS
 
 ROOT = Path(__file__).parents[1]
+CLAIMS = ROOT / "docs" / "claims"
 
 
 def methods() -> str:
@@ -78,7 +83,47 @@ def tree() -> str:
     return "\n".join(["```", "src/vergence/", *lines, "```"])
 
 
+def claims() -> str:
+    """What was found of every claim: a table, then the training claims with their pictures."""
+    found = json.loads((CLAIMS / "findings.json").read_text(encoding="utf-8"))
+    lines = ["| claim | | verdict | measured |", "|---:|---|---|---|"]
+    for row in found:
+        number = f"[{row['number']}](#claim-{row['number']})" if row["kind"] == "training" else row["number"]
+        lines.append(f"| {number} | {cell(row['sentence'])} | {row['verdict']} | {cell(row['measured'])} |")
+    return "\n".join([*lines, *(trained(row) for row in found if row["kind"] == "training")])
+
+
+def trained(row) -> str:
+    """A training claim: sentence, verdict, what was measured and how, pictures."""
+    cost = f"{row['seeds']} seeds, {row['minutes']:.1f} minutes of one core"
+    lines = [
+        f"\n### Claim {row['number']}\n",
+        f"{row['sentence']} **{row['verdict'].capitalize()}**: {row['measured']}. {row['why']}".strip(),
+        f"\n{cost}; tolerance: {row['tolerance'] or 'none'}; `vergence reproduce {row['number']}`\n",
+        *(f"![Claim {row['number']}: {cell(row['sentence'])}](claims/{name})" for name in row["pictures"]),
+    ]
+    return "\n".join(lines)
+
+
+def cell(text: str) -> str:
+    """Text for a cell of a table or a caption, in which a bar or a bracket would end it."""
+    return re.sub(r"([|\[\]])", r"\\\1", text)
+
+
+def take_over(run: Path) -> None:
+    """Copy findings and pictures of a run of the claims, without the arrays behind the pictures."""
+    shutil.rmtree(CLAIMS, ignore_errors=True)
+    CLAIMS.mkdir()
+    stored = [json.loads(path.read_text(encoding="utf-8"))["finding"] for path in (run / "findings").glob("*.json")]
+    found = [{**row, "figures": {}} for row in stored if row["scale"] in ("", "small")]
+    found.sort(key=itemgetter("number"))
+    (CLAIMS / "findings.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    for name in (name for row in found for name in row["pictures"]):
+        shutil.copy(run / "pictures" / name, CLAIMS / name)
+
+
 BLOCKS = {
+    "claims": claims,
     "methods": methods,
     "objectives": lambda: rows("objectives"),
     "encoders": lambda: rows("encoders"),
@@ -100,6 +145,8 @@ def filled(text: str) -> str:
 
 
 def main() -> int:
+    if "--claims" in sys.argv:
+        take_over(Path(sys.argv[sys.argv.index("--claims") + 1]))
     stale = []
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
         text = path.read_text(encoding="utf-8")

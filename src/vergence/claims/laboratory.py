@@ -53,7 +53,7 @@ SCALES = Rows(
 
 
 class Laboratory:
-    """Runs trials at a scale and remembers them in a folder."""
+    """Runs trials at a scale and remembers them in a folder; ``minutes`` adds up what those used took one core."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Laboratory:
         say: Callable[[str], None] = lambda text: None,
     ):
         self.folder, self.name, self.scale = Path(folder), scale, SCALES[scale]
-        self.any_version, self.say = any_version, say
+        self.any_version, self.say, self.minutes = any_version, say, 0.0
 
     @property
     def seeds(self) -> range:
@@ -90,17 +90,21 @@ class Laboratory:
         """What ``make`` measured under these settings, from the folder where it is known already."""
         key = json.dumps([name, settings], sort_keys=True, default=str)
         path = self.folder / "trials" / f"{name.strip('_')}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
-        if path.exists():
-            stored = json.loads(path.read_text(encoding="utf-8"))
-            if self.any_version or stored["version"] == learning_version():
-                return stored["row"]
-        self.say(f"{name.strip('_')}: {settings.get('method', '')} seed {settings.get('seed', 0)}")
-        began = time.process_time()
-        row = {**make(), "minutes": round((time.process_time() - began) / 60, 3)}
-        path.parent.mkdir(parents=True, exist_ok=True)
-        stored = {"version": learning_version(), "settings": dict(settings), "row": row}
-        write_bytes(path, json.dumps(stored, default=_listed).encode())
-        return json.loads(path.read_text(encoding="utf-8"))["row"]
+        if not self._known(path):
+            self.say(f"{name.strip('_')}: {settings.get('method', '')} seed {settings.get('seed', 0)}")
+            began = time.process_time()
+            row = {**make(), "minutes": round((time.process_time() - began) / 60, 3)}
+            path.parent.mkdir(parents=True, exist_ok=True)
+            stored = {"version": learning_version(), "settings": dict(settings), "row": row}
+            write_bytes(path, json.dumps(stored, default=_listed).encode())
+        row = json.loads(path.read_text(encoding="utf-8"))["row"]
+        self.minutes += row["minutes"]
+        return row
+
+    def _known(self, path: Path) -> bool:
+        if not path.exists():
+            return False
+        return self.any_version or json.loads(path.read_text(encoding="utf-8"))["version"] == learning_version()
 
 
 def measured(parts: Assembled) -> Row:

@@ -20,7 +20,7 @@ from vergence.tables import UnknownName
 
 @dataclass(frozen=True)
 class Finding:
-    """What a claim's check found, and when; ``pictures`` are names of files in the folder ``pictures``."""
+    """What a claim's check found: ``pictures`` are files in the folder of that name, ``minutes`` what training took."""
 
     number: int
     sentence: str
@@ -35,6 +35,8 @@ class Finding:
     pictures: Sequence[str] = ()
     why: str = ""
     scale: str = ""
+    seeds: int = 0
+    minutes: float = 0.0
 
 
 def chosen(claims: Mapping[str, Claim], wanted: Sequence[str], *, training: bool) -> list[Claim]:
@@ -64,15 +66,20 @@ def findings(rows: Sequence[Claim], laboratory: Laboratory) -> Iterator[Finding]
 
 def found(row: Claim, laboratory: Laboratory) -> Finding:
     """Run one check, and save its pictures."""
-    start = time.perf_counter()
-    trains = row.kind == "training"
+    start, trains = time.perf_counter(), row.kind == "training"
+    laboratory.minutes = 0.0
     outcome = row.check(laboratory) if trains else row.check()
     verdict = row.verdict(outcome)
-    names = [_saved(picture, laboratory, f"{row.number}-{name}") for name, picture in outcome.pictures.items()]
+    trained: dict[str, Any] = {"scale": laboratory.name, "seeds": len(laboratory.seeds), "minutes": round(laboratory.minutes, 2)}
     return Finding(
         row.number, row.sentence, row.source, row.kind, row.tolerance, verdict,
-        verdict == ("refuted" if row.false else "confirmed"), outcome.measured,
-        round(time.perf_counter() - start, 3), outcome.figures, names, outcome.why, laboratory.name if trains else "",
+        expected=verdict == ("refuted" if row.false else "confirmed"),
+        measured=outcome.measured,
+        seconds=round(time.perf_counter() - start, 3),
+        figures=outcome.figures,
+        pictures=[_saved(picture, laboratory, f"{row.number}-{name}") for name, picture in outcome.pictures.items()],
+        why=outcome.why,
+        **(trained if trains else {}),
     )  # fmt: skip
 
 
