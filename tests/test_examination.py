@@ -104,6 +104,18 @@ def test_few_rows_with_weak_pairs_are_not_called_shuffled():
     assert faults.shuffled_pairs(faults.matching(z1, weak)) is not None
 
 
+def test_encoders_that_share_no_directions_are_not_called_shuffled():
+    found = examined(z2=lambda given: given["z2"] @ noise(16, 16, seed=7), objective=lambda given: None)
+    assert found.measured["matching"].low < 0.52 < 0.9 < found.measured["matching_through_a_map"].value
+    assert found.faults == ()
+
+
+def test_without_a_projector_embeddings_may_lie_where_representations_do():
+    changes = {"h": lambda given: (given["z1"] + given["z2"]) / 2}
+    assert examined(**changes).faults == ("wrong layer",)
+    assert examined(**changes, projector=lambda given: {}).faults == ()
+
+
 def test_a_trained_projector_is_not_called_frozen():
     layer = torch.nn.Linear(32, 16)
     optimiser = torch.optim.Adam(layer.parameters(), lr=1e-2)
@@ -169,6 +181,8 @@ def test_bad_input_is_explained():
     h = sound()["h"]
     with pytest.raises(ValueError, match="Give both views"):
         examine(h, z1=h)
+    with pytest.raises(ValueError, match=r"z1 \[640, 32\] and z2 \[640, 16\] must be alike"):
+        examine(h, z1=h, z2=h[:, :16])
     with pytest.raises(ValueError, match="at least 2 rows"):
         examine(h[:1])
     with pytest.raises(ValueError, match=r"640 rows but the labels have the shape \[639\]"):

@@ -99,13 +99,12 @@ def certificates(file: Path) -> Iterator[Certificate]:
 
 
 def _projector(run: Run) -> dict[str, torch.Tensor] | None:
-    """The weights of the projection head, in which a frozen one shows."""
+    """The weights of the projection head, in which a frozen one shows; empty where there is no head."""
     checkpoint = run.load(best=True)
     if checkpoint is None:
         return None
     prefix = "model.projector."
-    found = {name.removeprefix(prefix): value for name, value in checkpoint.tensors.items() if name.startswith(prefix)}
-    return found or None
+    return {name.removeprefix(prefix): value for name, value in checkpoint.tensors.items() if name.startswith(prefix)}
 
 
 def accuracies(run: Run, train: features.Features, test: features.Features) -> Iterator[dict[str, Any]]:

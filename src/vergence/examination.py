@@ -72,17 +72,19 @@ def examine(
 ) -> Examination:
     """Examine representations ``h``; embeddings ``z1, z2`` of two views, labels, an objective and its loss add to it.
 
-    ``projector`` is the state dict of the projection head. Everything should be held out: of samples that the encoder
-    was not trained on. Where there are too many rows to compare all, a sample is compared; the notes say so, and the
-    intervals hold the error.
+    ``projector`` is the state dict of the projection head, empty where there is none. Everything should be held out: of
+    samples that the encoder was not trained on. Where there are too many rows to compare all, a sample is compared; the
+    notes say so, and the intervals hold the error.
     """
     n, _ = shape(h)
     if (z1 is None) != (z2 is None):
         raise ValueError("Give both views, z1 and z2, or neither")
+    if z1 is not None and not (shape(z1, "z1") == shape(z2, "z2") and len(z1) == n):
+        raise ValueError(f"z1 {list(z1.shape)} and z2 {list(z2.shape)} must be alike, with a row for each of {n} of h")
     targets = labels_for(labels, n) if labels is not None else None
     looks = [parts.representation(h, seed=seed)]
     if z1 is not None:
-        looks.append(parts.views(h, z1, z2, seed=seed))
+        looks.append(parts.views(h, z1, z2, projected=projector is None or bool(projector), seed=seed))
     if targets is not None:
         looks.append(parts.classes(h, targets, seed=seed))
     if objective is not None:
@@ -108,11 +110,8 @@ def verdict(findings: tuple[Finding, ...], measured: Mapping[str, Any], *, n: in
         return label, sentence, tuple(finding.sentence for finding in findings)
     evidence = (*measured["collapse"].evidence, *_matching_evidence(measured))
     if scale is None or scale.verdict == "unknown":
-        return (
-            "healthy",
-            f"No fault found in {n:,} rows; train a probe, or give labels, to learn what they are for.",
-            evidence,
-        )
+        known = "the accuracies say what they are for." if "tolerance" in measured else "labels would say what they are for."
+        return "healthy", f"No fault found in {n:,} rows; {known}", evidence
     if scale.verdict in ("collapsed", "not started"):
         sentence = f"The loss {scale.loss:.4g} is that of collapse ({scale.chance:.4g}), but rows are apart: train on."
         return "not started", sentence, (scale.sentence, *evidence)
@@ -145,9 +144,11 @@ def accuracies(
 
 
 def _matching_evidence(measured: Mapping[str, Any]) -> tuple[str, ...]:
-    if "matching" not in measured:
+    match, mapped = (measured.get(name) for name in ("matching", "matching_through_a_map"))
+    if match is None:
         return ()
-    return (f"A sample's own other view is the closer one in {100 * measured['matching'].value:.1f} % of comparisons.",)
+    found, how = (match, "") if mapped is None else (mapped, ", seen through a linear map")
+    return (f"A sample's own other view is the closer one in {100 * found.value:.1f} % of comparisons{how}.",)
 
 
 def _notes(n: int) -> tuple[str, ...]:

@@ -70,6 +70,19 @@ def matching(first: Tensor, second: Tensor) -> Estimate:
     return estimate.mean((wins / (len(scores) - 1)).cpu().numpy())
 
 
+def mapped(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+    """Half of the rows, the first side carried into the second's space by a linear map learned on the other half.
+
+    Encoders that share no weights need share no directions either: a critic may stand between them.
+    """
+    learned, judged = slice(0, None, 2), slice(1, None, 2)
+    x, y = (rows.double() - rows[learned].double().mean(dim=0) for rows in (first, second))
+    moments = x[learned].T @ x[learned]
+    # As much penalty as a direction of mean strength: half the rows may be fewer than the columns.
+    moments.diagonal().add_(moments.diagonal().mean())
+    return x[judged] @ torch.linalg.solve(moments, x[learned].T @ y[learned]), y[judged]
+
+
 def shuffled_pairs(match: Estimate) -> Finding | None:
     """Few rows give a wide interval: the alarm needs luck to be within it."""
     if match.value > UNMATCHED or match.low > 0.52:
