@@ -110,8 +110,8 @@ def verdict(findings: tuple[Finding, ...], measured: Mapping[str, Any], *, n: in
         return label, sentence, tuple(finding.sentence for finding in findings)
     evidence = (*measured["collapse"].evidence, *_matching_evidence(measured))
     if scale is None or scale.verdict == "unknown":
-        known = "the accuracies say what they are for." if "tolerance" in measured else "labels would say what they are for."
-        return "healthy", f"No fault found in {n:,} rows; {known}", evidence
+        judge = "the accuracies say" if "tolerance" in measured else "labels would say"
+        return "healthy", f"No fault found in {n:,} rows; {judge} what they are good for.", evidence
     if scale.verdict in ("collapsed", "not started"):
         sentence = f"The loss {scale.loss:.4g} is that of collapse ({scale.chance:.4g}), but rows are apart: train on."
         return "not started", sentence, (scale.sentence, *evidence)
