@@ -79,7 +79,7 @@ def examine(
     n, _ = shape(h)
     if (z1 is None) != (z2 is None):
         raise ValueError("Give both views, z1 and z2, or neither")
-    if z1 is not None and not (shape(z1, "z1") == shape(z2, "z2") and len(z1) == n):
+    if z1 is not None and z2 is not None and not (shape(z1, "z1") == shape(z2, "z2") and len(z1) == n):
         raise ValueError(f"z1 {list(z1.shape)} and z2 {list(z2.shape)} must be alike, with a row for each of {n} of h")
     targets = labels_for(labels, n) if labels is not None else None
     looks = [parts.representation(h, seed=seed)]
