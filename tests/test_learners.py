@@ -154,7 +154,7 @@ def settings(name: str, *, epochs: int) -> Config:
     heads = {"projector": (32, 16), "predictor": (16, 16) if row.predictor else (), "momentum": 0.9}
     heads |= {"queue": 128 if row.queue else 0}
     return Config(
-        data="memory", method=name, encoder="mlp", views="identity", epochs=epochs, batch=64,
+        data="memory", method=name, encoder="mlp", views="columns", epochs=epochs, batch=64,
         heads=heads if row.objective else {}, backbone={"hidden": (32,)}, optim=Optim(learning_rate=1e-2, warmup=0.0),
     )  # fmt: skip
 

@@ -20,6 +20,7 @@ SAMPLES = {
     "series": torch.randn(11, 3, 37, generator=RNG),
     "text": torch.randint(0, 50, (11, 13), generator=RNG),
     "columns": torch.randn(11, 8, generator=RNG),
+    "captions": torch.randint(0, 256, (11, 3, 19, 17), dtype=torch.uint8, generator=RNG),
 }
 
 

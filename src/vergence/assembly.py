@@ -17,6 +17,7 @@ from vergence.methods import METHODS, TWO_ENCODERS, customised
 from vergence.views import VIEWS, sample_keys
 
 SUITED = {"vector": ("mlp", "tabular"), "series": ("temporal_convnet", "series"), "text": ("bigru", "text")}
+TWO_MODALITIES = ("captions", "columns", "halves")  # views whose two parts are not of one kind
 LARGE = 64  # pixels: from here on a small convnet sees too little of the image
 CALIBRATION = 4096  # samples that set the mean and deviation of the inputs, and that tabular views draw from
 
@@ -73,6 +74,7 @@ def settle(config: Config, samples: Samples) -> Config:
         views = row.views
     encoder = encoder if config.encoder == "auto" else config.encoder
     views = views if config.views == "auto" else config.views
+    _check_modalities(config.method, views, samples)
     method = configs.method_options(config.method)
     return replace(
         config,
@@ -84,6 +86,19 @@ def settle(config: Config, samples: Samples) -> Config:
         view={**configs.view_options(config.method, views), **config.view},
         backbone={**configs.row_options("encoders", encoder), **config.backbone},
     )
+
+
+def _check_modalities(method: str, views: str, samples: Samples) -> None:
+    if views == "captions" and samples.captions is None:
+        raise ValueError(
+            f"{method} compares images with their captions, and {samples.source} has none. Put a captions.csv with the "
+            "columns file and caption into the folder of images."
+        )
+    if METHODS[method].learner == "two_modal" and views not in TWO_MODALITIES:
+        raise ValueError(
+            f"{method} compares two kinds of data, but the views {views!r} are two of one kind. Give a folder of "
+            "images with a captions.csv, or vectors whose first columns are one kind, with --views columns."
+        )
 
 
 def suited(samples: Samples) -> tuple[str, str]:
@@ -99,7 +114,8 @@ def build_learner(config: Config, samples: Samples, recipe: Any) -> nn.Module:
     method = customised(config.method, heads=config.heads, objective=config.objective)
     if method.labels and samples.labels is None:
         raise ValueError(f"{config.method} learns from labels, and the data has none.")
-    shape, other = (tuple(view.shape[1:]) for view in recipe(samples.x[torch.arange(2)], torch.arange(2)))
+    text = None if samples.captions is None else samples.captions[:2]
+    shape, other = (tuple(view.shape[1:]) for view in recipe(samples.x[torch.arange(2)], torch.arange(2), text))
     if shape != other and method.learner not in TWO_ENCODERS:
         raise ValueError(f"{config.method} has one encoder, but its two views would be of shapes {shape} and {other}.")
     problem = Problem(
@@ -114,8 +130,10 @@ def build_learner(config: Config, samples: Samples, recipe: Any) -> nn.Module:
 def build_encoder(config: Config, samples: Samples, recipe: Any, *, view: int = 0) -> nn.Module:
     """The backbone behind a layer that standardises its inputs; text has nothing to standardise.
 
-    It is built for the plain sample, which the first view resembles, or for another view.
+    It is built for the plain sample, which the first view resembles, or for another view, which may be a text.
     """
+    if view and recipe.reads and samples.captions is not None:
+        return encoders.build(SUITED["text"][0], tuple(samples.captions.shape[1:]))
     x = _some(samples)
     seen = recipe.view(x, sample_keys(config.seed, 0, torch.arange(len(x))), number=view) if view else recipe.plain(x)
     shape = tuple(seen.shape[1:])

@@ -73,7 +73,8 @@ def extract(
             x = x.to(device)
             representations.append(encoder(recipe.plain(x)).float().cpu())
             if branches:
-                views = recipe(x, sample_keys(seed, EVALUATION_EPOCH, indices).to(device))
+                text = None if samples.captions is None else samples.captions[indices].to(device)
+                views = recipe(x, sample_keys(seed, EVALUATION_EPOCH, indices).to(device), text)
                 embeddings.append([branch(view).float().cpu() for branch, view in zip(branches, views, strict=True)])
     z1, z2 = (torch.cat(column) for column in zip(*embeddings, strict=True)) if embeddings else (None, None)
     h = torch.cat(representations)

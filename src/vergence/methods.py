@@ -139,7 +139,8 @@ METHODS = Rows(
             momentum=0.99, projector_norm=False,
         ),
         "revised_info_nce": Method("revised_info_nce", "huang2023generalization", {"temperature": 0.2}),
-        "linear_contrastive": Method("linear_contrastive", "huang2023generalization"),
+        # The last norm keeps every column spread, which the loss does not: without it kNN stays at random features'.
+        "linear_contrastive": Method("linear_contrastive", "huang2023generalization", projector_final_norm=True),
         "spectral": Method("spectral", "haochen2021spectral", projector=(2048, 1000), projector_final_norm=True),
         "triplet": Method("triplet", "schroff2015facenet", {"margin": 0.5}),
         "moco": Method(
@@ -163,7 +164,7 @@ METHODS = Rows(
         "supervised_contrastive": Method("supervised", "khosla2020supcon", {"temperature": 0.1}, labels=True),
         "clip": Method(
             "two_modal", "radford2021clip", {"temperature": 0.07}, learner="two_modal", projector=(128,),
-            learnable=("temperature",),
+            learnable=("temperature",), views="captions",
         ),
         "infomax": alone("infomax", "tschannen2020mutual", {"bound": "info_nce"}, views="halves"),
         "infomax_nwj": alone("infomax", "tschannen2020mutual", {"bound": "nwj"}, views="halves"),

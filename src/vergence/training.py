@@ -72,7 +72,8 @@ def fit(
         for group in optimiser.param_groups:
             group["lr"] = rate
         keys = sample_keys(config.seed, (number - 1) // each, indices)
-        views = recipe(x.to(device), keys.to(device))
+        text = None if samples.captions is None else samples.captions[indices].to(device)
+        views = recipe(x.to(device), keys.to(device), text)
         labels = None if samples.labels is None else samples.labels[indices].to(device)
         torch.manual_seed(_mix(config.seed, number * distributed.world() + distributed.rank()))  # dropout and the like
         loss = _gradient_in_memory(learner, views, labels, **options)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
+from vergence.data.captions import captioned
 from vergence.data.files import existing_folder
 from vergence.data.progress import tracked
 from vergence.data.samples import Samples
@@ -37,6 +38,7 @@ def folder(path: str, split: str, *, size: int = 64, channels: int = 3) -> Sampl
 
     Sub-folders called train and test (or val) are the split, if both are there. The central square of each image is
     resized to ``size``; transparency becomes white; ``channels=1`` makes grey. Unreadable files are skipped and named.
+    A table captions.csv or captions.jsonl with the columns file and caption gives the images their texts.
     """
     root = existing_folder(path)
     divisions = _divisions(root)
@@ -46,7 +48,7 @@ def folder(path: str, split: str, *, size: int = 64, channels: int = 3) -> Sampl
     files = [str(file) for _, file in found]
     x = ImageFiles(partial(_opened, files), torch.arange(len(files)), size=size, channels=channels)
     samples = Samples(x, "image", names=[str(file.relative_to(root)) for _, file in found], source=f"folder:{path}")
-    samples = _labelled(samples, [file.relative_to(below).parts for below, file in found])
+    samples = captioned(_labelled(samples, [file.relative_to(below).parts for below, file in found]), root)
     if not divisions:
         return part(samples, split)
     return samples.take(torch.tensor([i for i, (below, _) in enumerate(found) if below == divisions.get(split, below)]))

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, Protocol, runtime_checkable
 
 import torch
+from jaxtyping import Int
 from torch import Tensor
 
 from vergence.types import Labels
@@ -38,8 +39,8 @@ class Samples:
     """Data of one kind, with labels where the source has them.
 
     A batch ``x[indices]`` is uint8 ``[n, c, h, w]`` for images, float32 ``[n, d]`` for vectors, float32 ``[n, c, t]``
-    for series and int64 ``[n, t]`` for text, where token 0 is padding. ``skipped`` names what could not be read, and
-    why.
+    for series and int64 ``[n, t]`` for text, where token 0 is padding. ``captions`` are texts that belong to images, as
+    tokens. ``skipped`` names what could not be read, and why.
     """
 
     x: Tensor | Stored
@@ -49,6 +50,7 @@ class Samples:
     names: Sequence[str] | None = None
     skipped: tuple[tuple[str, str], ...] = ()
     source: str = ""
+    captions: Int[Tensor, "n t"] | None = None
 
     def __post_init__(self) -> None:
         if self.labels is not None and len(self.labels) != len(self.x):
@@ -77,6 +79,7 @@ class Samples:
             x=self.x[indices] if isinstance(self.x, Tensor) else self.x.take(indices),
             labels=None if self.labels is None else self.labels[indices],
             names=None if self.names is None else [self.names[index] for index in indices.tolist()],
+            captions=None if self.captions is None else self.captions[indices],
         )
 
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Int
+from torch import Tensor
 
 from vergence.data.arrays import label_fields
 from vergence.data.files import existing_file, uncompressed
@@ -40,6 +42,14 @@ def text(path: str, split: str, *, tokens: str = "word", length: int = 64, vocab
 
 def from_texts(texts: Sequence[str], *, tokens: str, length: int, vocabulary: int, source: str) -> Samples:
     """Texts as samples; their names are the texts themselves."""
+    x = tokenised(texts, tokens=tokens, length=length, vocabulary=vocabulary)
+    return Samples(x, "text", names=texts, source=source)
+
+
+def tokenised(
+    texts: Sequence[str], *, tokens: str = "word", length: int = 64, vocabulary: int = 32768
+) -> Int[Tensor, "n t"]:
+    """The first ``length`` tokens of each text, with padding behind."""
     if length < 1 or vocabulary < 2:
         raise ValueError(f"length must be at least 1 and vocabulary at least 2, not {length} and {vocabulary}.")
     tokenise = TOKENISERS[tokens]
@@ -47,7 +57,7 @@ def from_texts(texts: Sequence[str], *, tokens: str, length: int, vocabulary: in
     for row, content in zip(rows, texts, strict=True):
         found = tokenise(content, vocabulary)[:length]
         row[: len(found)] = found
-    return Samples(torch.from_numpy(rows), "text", names=texts, source=source)
+    return torch.from_numpy(rows)
 
 
 def words(content: str, vocabulary: int) -> list[int]:

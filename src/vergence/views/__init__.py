@@ -6,7 +6,7 @@
 from vergence.tables import Rows
 from vergence.views.glyph import glyph
 from vergence.views.halves import columns, halves, identity
-from vergence.views.image import from_letters, simclr
+from vergence.views.image import captions, from_letters, simclr
 from vergence.views.random import sample_keys
 from vergence.views.recipe import Recipe
 from vergence.views.series import series
@@ -21,6 +21,7 @@ VIEWS = Rows(
         "halves": halves,
         "columns": columns,
         "identity": identity,
+        "captions": captions,
         "tabular": tabular,
         "series": series,
         "text": text,

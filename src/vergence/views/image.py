@@ -1,5 +1,7 @@
 """Views of photographs: the five transformations of SimCLR, each of which can be switched off."""
 
+from dataclasses import replace
+
 from vergence.views.recipe import Recipe, require
 from vergence.views.steps import DRAWS, distort, drop_colour, image_recipe, look, soften
 
@@ -39,6 +41,18 @@ def simclr(
     switches = zip(LETTERS, (crop, blur is not False, grey, colour, flip), strict=True)
     parts = [f"({letter}) {LETTERS[letter]}{notes.get(letter, '')}" for letter, on in switches if on]
     return image_recipe(steps, draws=DRAWS, description=" + ".join(parts) or "no transformation", size=size)
+
+
+def captions(*, size: int | None = None, smallest: float = 0.9) -> Recipe:
+    """A crop of an image and its caption as the two views; without a caption, two crops.
+
+    CLIP's only augmentation is a random square crop (Sec. 2.4); 0.9 as its smallest share is OpenCLIP's.
+
+    References:
+        Radford et al. (2021). https://arxiv.org/abs/2103.00020
+    """
+    crops = simclr(size=size, blur=False, grey=False, colour=False, flip=False, smallest=smallest)
+    return replace(crops, description=f"(a) crop from {smallest:g} + caption", reads=True)
 
 
 def from_letters(letters: str, *, size: int | None = None, strength: float = 0.5) -> Recipe:

@@ -26,7 +26,7 @@ class Recipe:
     """Random views of samples: ``recipe(x, keys)`` gives one per function in ``draws``, ``plain(x)`` the sample itself.
 
     All randomness is a function of a sample's key and the number of the view, so the same key gives the same view, bit
-    for bit, in any batch.
+    for bit, in any batch. A recipe that ``reads`` takes the text that belongs to a sample as its second view.
     """
 
     kind: Kind
@@ -34,8 +34,11 @@ class Recipe:
     unvaried: Callable[[Tensor], Tensor]
     description: str
     refit: "Callable[[Tensor], Recipe] | None" = None
+    reads: bool = False
 
-    def __call__(self, x: Tensor, keys: Keys) -> tuple[Tensor, ...]:
+    def __call__(self, x: Tensor, keys: Keys, text: Tensor | None = None) -> tuple[Tensor, ...]:
+        if self.reads and text is not None:
+            return self.view(x, keys), text
         return tuple(self.view(x, keys, number=number) for number in range(len(self.draws)))
 
     def view(self, x: Tensor, keys: Keys, *, number: int = 0) -> Tensor:
