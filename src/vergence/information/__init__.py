@@ -13,6 +13,7 @@ from vergence.information.bounds import (
 )
 from vergence.information.estimators import automatic, copula, entropies, neighbours, neural, table
 from vergence.information.estimators import estimate as estimate
+from vergence.information.staircase import staircase as staircase
 from vergence.information.usable import usable_information as usable_information
 from vergence.information.usable import wasserstein_dependency as wasserstein_dependency
 from vergence.tables import Rows

@@ -6,10 +6,12 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from scipy.linalg import cho_factor, cho_solve
+from torch import Tensor, nn
 
 from vergence.information.critics import perceptron
 from vergence.information.crossfit import Split, splits
 from vergence.information.preprocessing import tensor
+from vergence.types import Scalar
 
 RowsX = Float[np.ndarray, "n dx"]
 RowsY = Float[np.ndarray, "n dy"]
@@ -28,6 +30,33 @@ def entropy_difference(x: RowsX, y: RowsY, *, folds: int = 3, seed: int = 0) -> 
     folded = [_gains(x, y, split, seed) for split in splits(len(x), folds=folds, seed=seed)]
     unseen, seen = (np.concatenate(side) for side in zip(*folded, strict=True))
     return 0.5 * float(unseen.mean() + seen.mean()), float(unseen.std()) / math.sqrt(len(x))
+
+
+class Entropies(nn.Module):
+    """Two Gaussian models with independent coordinates, of y alone and of y around a network of x.
+
+    Their value for a batch is what y costs less what it costs with x; its gradient lowers both costs.
+
+    References:
+        McAllester & Stratos (2020), Sec. 5. https://arxiv.org/abs/1811.04251
+    """
+
+    def __init__(self, dx: int, dy: int, *, width: int = 256):
+        super().__init__()
+        self.mean = nn.Parameter(torch.zeros(dy))
+        self.mean_given_x = perceptron(dx, width=width, out=dy, layers=1)
+        self.log_deviations = nn.Parameter(torch.zeros(2, dy))
+
+    def forward(self, x: Float[Tensor, "n dx"], y: Float[Tensor, "n dy"]) -> Scalar:
+        alone = _cost(y - self.mean, self.log_deviations[0])
+        given_x = _cost(y - self.mean_given_x(x), self.log_deviations[1])
+        surrogate = -(alone + given_x)
+        return surrogate + (alone - given_x - surrogate).detach()
+
+
+def _cost(away: Tensor, log_deviation: Tensor) -> Tensor:
+    """The cross-entropy of rows under a Gaussian, up to the constant that both models share."""
+    return (log_deviation + 0.5 * (away * (-log_deviation).exp()) ** 2).sum(1).mean()
 
 
 def _gains(x: RowsX, y: RowsY, split: Split, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -3,6 +3,7 @@
 import copy
 import math
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import torch
@@ -49,6 +50,25 @@ def trained_bound(
     )  # fmt: skip
 
 
+def training_objective(bound: str, **options: float) -> Objective:
+    """What is raised: the bound itself, but not an upper bound, which would flatter itself; MINE remembers."""
+    if bound == "leave_one_out":
+        return two_way
+    return _remembering() if bound == "mine" else partial(getattr(bounds, bound), **options)
+
+
+def _remembering() -> Objective:
+    average = torch.zeros(())
+
+    def objective(scores: Square) -> Tensor:
+        nonlocal average
+        if torch.is_grad_enabled():
+            average = bounds.moving_average(scores, average)
+        return bounds.mine(scores, log_average=average)
+
+    return objective
+
+
 def _fold(x: Tensor, y: Tensor, split: Split, bound: str, critic: str | Critic, batch: int, seed: int) -> np.ndarray:
     module = _critic(critic, x.shape[1], y.shape[1], seed)
 
@@ -56,7 +76,7 @@ def _fold(x: Tensor, y: Tensor, split: Split, bound: str, critic: str | Critic, 
         return module(x[rows], y[rows])
 
     if any(parameter.requires_grad for parameter in module.parameters()):
-        fit(module, score, split, objective=_training_objective(bound), batch=batch, learning_rate=1e-3, seed=seed)
+        fit(module, score, split, objective=training_objective(bound), batch=batch, learning_rate=1e-3, seed=seed)
     value = getattr(bounds, bound)
     with torch.no_grad():
         return (
@@ -85,25 +105,6 @@ class _Given(nn.Module):
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         return self.function(x, y)
-
-
-def _training_objective(bound: str) -> Objective:
-    """What is raised: the bound itself, but not an upper bound, which would flatter itself; MINE remembers."""
-    if bound == "leave_one_out":
-        return two_way
-    return _remembering() if bound == "mine" else getattr(bounds, bound)
-
-
-def _remembering() -> Objective:
-    average = torch.zeros(())
-
-    def objective(scores: Square) -> Tensor:
-        nonlocal average
-        if torch.is_grad_enabled():
-            average = bounds.moving_average(scores, average)
-        return bounds.mine(scores, log_average=average)
-
-    return objective
 
 
 def _ceiling(bound: str, batch: int, n: int) -> float:
