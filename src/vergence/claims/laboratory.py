@@ -75,16 +75,20 @@ class Laboratory:
         return [self.trial(seed=seed, **settings) for seed in self.seeds]
 
     def trial(self, *, measure: Callable[[Assembled], Row] | None = None, **settings: Any) -> Row:
-        """Train with the scale's data, encoder and budget, changed by ``settings`` (fields of Config), and measure."""
-        scale, measure = self.scale, measure or measured
+        """Train with ``config(**settings)``, and measure."""
+        config, measure = self.config(**settings), measure or measured
+        return self.remember(measure.__qualname__, config.settings(), lambda: _trained(config, measure))
+
+    def config(self, **settings: Any) -> Config:
+        """The scale's data, encoder and budget, changed by ``settings`` (fields of Config)."""
+        scale = self.scale
         defaults: Row = {
             "data": scale.data, "limit": scale.samples, "epochs": scale.epochs, "batch": scale.batch,
             "encoder": scale.encoder, "watching": Watching(every=0),
         }  # fmt: skip
         if settings.get("encoder", scale.encoder) == scale.encoder:
             defaults["backbone"] = scale.backbone
-        config = Config(**{**defaults, **settings})
-        return self.remember(measure.__qualname__, config.settings(), lambda: _trained(config, measure))
+        return Config(**{**defaults, **settings})
 
     def remember(self, name: str, settings: Mapping[str, Any], make: Callable[[], Row]) -> Row:
         """What ``make`` measured under these settings, from the folder where it is known already."""
