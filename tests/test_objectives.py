@@ -102,6 +102,61 @@ def agree(name, kind, n, **hyperparameters):
     assert (gradient - true_gradient).norm() <= 1e-5 * natural
 
 
+LARGE = {
+    "uniformity": lambda z1, _: torch.pdist(normalize(z1, dim=1)).square().mul(-2).exp().mean().log(),
+    "spectral": lambda z1, z2: dense_spectral(*(z / z.norm(dim=1, keepdim=True).clamp(min=1) for z in (z1, z2))),
+    "barlow_twins": lambda z1, z2: dense_barlow_twins(*((z - z.mean(0)) / z.std(0, correction=0) for z in (z1, z2))),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_float32_is_exact_in_large_batches(name):
+    z1, z2 = batch(n=4093, d=16)
+    value = LARGE[name](z1.requires_grad_(), z2)
+    agree_closely(*loss_and_gradient(name, z1.float(), z2.float()), value, *torch.autograd.grad(value, z1))
+
+
+@pytest.mark.parametrize(("n", "temperature"), [(4096, 0.1), (4093, 0.5)])
+def test_nt_xent_in_float32_is_exact_in_large_batches(n, temperature):
+    z1, z2 = batch(n=n, d=16)
+    z = torch.cat([z1, z2]).requires_grad_()
+    u = normalize(z, dim=1)
+    value, gradient = blockwise_nt_xent(u.detach(), temperature)
+    (gradient,) = torch.autograd.grad(u, z, gradient)
+    ours = loss_and_gradient("nt_xent", z1.float(), z2.float(), temperature=temperature)
+    agree_closely(*ours, value, gradient[:n])
+
+
+def agree_closely(value, gradient, true_value, true_gradient):
+    assert abs(value - true_value) <= 1e-6 * abs(true_value)
+    assert (gradient - true_gradient).norm() <= 1e-5 * true_gradient.norm()
+
+
+def blockwise_nt_xent(u, temperature, rows=256):
+    """The loss of 2n directions and its gradient: softmax less one-hot, by blocks of anchors to save memory."""
+    value, gradient, n = 0.0, torch.zeros_like(u), len(u) // 2
+    for own in torch.arange(2 * n).split(rows):
+        anchors, partners = torch.arange(len(own)), (own + n) % (2 * n)
+        scores = u[own] @ u.T / temperature
+        scores[anchors, own] = -torch.inf
+        errors = scores.softmax(1)
+        value -= errors[anchors, partners].log().sum()
+        errors[anchors, partners] -= 1
+        gradient[own] += errors @ u
+        gradient += errors.T @ u[own]
+    return value / (2 * n), gradient / (2 * n * temperature)
+
+
+def dense_spectral(z1, z2):
+    n, scores = len(z1), z1 @ z2.T
+    return (scores.square().sum() - scores.diagonal().square().sum()) / (n * (n - 1)) - 2 * scores.diagonal().mean()
+
+
+def dense_barlow_twins(z1, z2):
+    correlation, identity = z1.T @ z2 / len(z1), torch.eye(z1.shape[1]).double()
+    return ((correlation - identity).square() * (5e-3 + (1 - 5e-3) * identity)).sum()
+
+
 @cache
 def largest_gradient(name, n, **hyperparameters):
     return max(loss_and_gradient(name, *batch(kind, n=n, d=32), **hyperparameters)[1].norm() for kind in BATCHES)

@@ -5,7 +5,8 @@ import torch
 from torch.nn.functional import normalize
 
 from vergence.objectives import pairwise
-from vergence.objectives.pairwise import contrast, cross_contrast, cross_log_sums, log_mean, log_sums, squared_scores
+from vergence.objectives.gram import gram, squared_scores
+from vergence.objectives.pairwise import contrast, cross_contrast, cross_log_sums, log_mean, log_sums, view_contrast
 
 
 def directions(n, d=4, seed=0):
@@ -43,6 +44,15 @@ def test_the_contrast_of_two_views_is_the_dense_one(cut, n):
     same_with_gradient(contrast(u, temperature=temperature), dense_contrast(u, temperature), weights, u, temperature)
 
 
+@pytest.mark.parametrize("n", [2, 3, 5, 13])
+def test_the_contrast_of_embeddings_is_that_of_their_directions(cut, n):
+    z1, z2 = (3 * directions(n, seed=seed).detach() for seed in (0, 1))
+    z1, z2, temperature = z1.requires_grad_(), z2.requires_grad_(), torch.tensor(0.3).double().requires_grad_()
+    ours = view_contrast(z1, z2, temperature=temperature)
+    dense = dense_contrast(normalize(torch.cat([z1, z2]), dim=1), temperature)
+    same_with_gradient(ours, dense, torch.rand(2 * n, dtype=torch.float64), z1, z2, temperature)
+
+
 @pytest.mark.parametrize("n", [2, 5, 11])
 def test_the_contrast_of_queries_and_keys_is_the_dense_one_both_ways(cut, n):
     query, key = directions(n), directions(n, seed=1)
@@ -75,10 +85,17 @@ def test_squared_scores_come_from_the_smaller_side(m, k, d):
     same_with_gradient(squared_scores(z1, z2), (z1 @ z2.T).square().sum(), torch.tensor(1.0).double(), z1, z2)
 
 
+@pytest.mark.parametrize("n", [1, 64, 131])
+def test_the_gram_matrix_is_whole(n):
+    z = directions(n).detach()
+    torch.testing.assert_close(gram(z), z @ z.T)
+
+
 def test_gradients_agree_with_finite_differences():
     u, v, temperature = directions(6), directions(6, seed=1), torch.tensor(0.4, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda u, t: contrast(u, temperature=t), (u, temperature))
     assert torch.autograd.gradcheck(lambda u, v, t: cross_contrast(u, v, temperature=t), (u, v, temperature))
+    assert torch.autograd.gradcheck(lambda u, v, t: view_contrast(u, v, temperature=t), (u, v, temperature))
     assert torch.autograd.gradcheck(squared_scores, (u, v))
 
 
@@ -91,7 +108,12 @@ def test_a_second_backward_pass_through_a_kept_graph_gives_the_same():
 
 @pytest.mark.parametrize(
     "kernel",
-    [lambda u: contrast(u, temperature=0.2), lambda u: log_mean(u, temperature=0.2), lambda u: squared_scores(u, u)],
+    [
+        lambda u: contrast(u, temperature=0.2),
+        lambda u: view_contrast(u, u, temperature=0.2),
+        lambda u: log_mean(u, temperature=0.2),
+        lambda u: squared_scores(u, u),
+    ],
 )
 def test_a_second_derivative_is_refused(kernel):
     u = directions(8)

@@ -5,7 +5,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from vergence.objectives.inputs import class_numbers, direction, directions, positive, stacked_directions
-from vergence.objectives.pairwise import contrast, cross_contrast, cross_log_sums
+from vergence.objectives.pairwise import contrast, cross_contrast, cross_log_sums, view_contrast
 from vergence.types import Embedding, Labels, Negatives, Scalar
 
 
@@ -141,4 +141,4 @@ def supervised(z1: Embedding, z2: Embedding, labels: Labels, *, temperature: flo
 
 def _contrast(z1: Tensor, z2: Tensor, temperature: float | Tensor) -> Tensor:
     positive(temperature=temperature)
-    return contrast(stacked_directions(z1=z1, z2=z2), temperature=temperature)
+    return view_contrast(z1, z2, temperature=temperature)

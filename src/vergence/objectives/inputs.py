@@ -12,11 +12,11 @@ from torch import Tensor
 
 def checked(**embeddings: Tensor) -> tuple[Tensor, ...]:
     """The named embeddings in float32 or better: finite, at least two rows, one shape."""
-    tensors = _shaped(embeddings)
+    tensors = shaped(**embeddings)
     # A plain sum sees whether anything is wrong; the norms say where.
     if not torch.compiler.is_compiling() and not math.isfinite(sum(z.sum().item() for z in tensors)):
         for name, z in zip(embeddings, tensors, strict=True):
-            _finite((name,), torch.linalg.vector_norm(z.detach(), dim=1))
+            finite((name,), torch.linalg.vector_norm(z.detach(), dim=1))
     return tensors
 
 
@@ -27,9 +27,8 @@ def directions(**embeddings: Tensor) -> tuple[Tensor, ...]:
 
 def stacked_directions(**embeddings: Tensor) -> Tensor:
     """The directions of several embeddings below each other, in one tensor."""
-    tensors = _shaped(embeddings)
-    u, norms = _Direction.apply(torch.cat(tensors) if len(tensors) > 1 else tensors[0])
-    _finite(tuple(embeddings), norms, above=0.0)
+    u, norms = _Direction.apply(*shaped(**embeddings))
+    finite(tuple(embeddings), norms, above=0.0)
     return u
 
 
@@ -39,8 +38,50 @@ def direction(name: str, z: Tensor, *, width: int) -> Tensor:
     if z.shape[1] != width or not len(z):
         raise ValueError(f"{name} must have {width} columns and at least one row; got shape {tuple(z.shape)}.")
     u, norms = _Direction.apply(z)
-    _finite((name,), norms, above=0.0)
+    finite((name,), norms, above=0.0)
     return u
+
+
+def shaped(**embeddings: Tensor) -> tuple[Tensor, ...]:
+    """The named embeddings in float32 or better, if they have at least two rows and one shape; values unseen."""
+    tensors = tuple(_floating(name, z) for name, z in embeddings.items())
+    (first, z), *rest = zip(embeddings, tensors, strict=True)
+    if z.shape[0] < 2:
+        raise ValueError(f"{first} must hold at least two samples, one to compare with; got {z.shape[0]}.")
+    for name, other in rest:
+        if other.shape != z.shape:
+            raise ValueError(
+                f"{name} must have the shape of {first}, {tuple(z.shape)}: row i of both is sample i; "
+                f"got {tuple(other.shape)}."
+            )
+    return tensors
+
+
+def finite(names: tuple[str, ...], norms: Tensor, *, above: float = -1.0) -> None:
+    """Refuse rows with NaN or infinity, and with norms not above the given one; the names share the rows evenly."""
+    if torch.compiler.is_compiling():
+        return
+    low, high = torch.aminmax(norms)
+    # Not-a-number fails both comparisons.
+    if float(low) > above and float(high) < torch.inf:
+        return
+    norms = norms.flatten()
+    row = int((~((norms > above) & (norms < torch.inf))).nonzero()[0])
+    name, wrong = names[row * len(names) // len(norms)], "a zero vector" if norms[row] == 0 else "NaN or infinity"
+    allowed = "finite numbers and no zero vector" if above == 0 else "finite numbers"
+    raise ValueError(f"{name} must hold {allowed}; row {row % (len(norms) // len(names))} has {wrong}.")
+
+
+def unit_rows(*tensors: Tensor) -> tuple[Tensor, Tensor]:
+    """The rows of the tensors, below each other, divided by their lengths; and the lengths."""
+    z = torch.cat(tensors) if len(tensors) > 1 else tensors[0]
+    norms = torch.linalg.vector_norm(z, dim=1, keepdim=True)
+    return z / norms, norms
+
+
+def through_unit_rows(grad: Tensor, u: Tensor, norms: Tensor) -> Tensor:
+    """The gradient on the rows from that on their directions."""
+    return torch.addcmul(grad, u, (u * grad).sum(1, keepdim=True), value=-1).div_(norms)
 
 
 def positive(**values: float | Tensor) -> None:
@@ -66,20 +107,6 @@ def class_numbers(labels: Tensor, *, n: int) -> Tensor:
     return labels.unique(return_inverse=True)[1]
 
 
-def _shaped(embeddings: dict[str, Tensor]) -> tuple[Tensor, ...]:
-    tensors = tuple(_floating(name, z) for name, z in embeddings.items())
-    (first, z), *rest = zip(embeddings, tensors, strict=True)
-    if z.shape[0] < 2:
-        raise ValueError(f"{first} must hold at least two samples, one to compare with; got {z.shape[0]}.")
-    for name, other in rest:
-        if other.shape != z.shape:
-            raise ValueError(
-                f"{name} must have the shape of {first}, {tuple(z.shape)}: row i of both is sample i; "
-                f"got {tuple(other.shape)}."
-            )
-    return tensors
-
-
 def _floating(name: str, z: Tensor) -> Tensor:
     if not isinstance(z, Tensor) or not z.is_floating_point():
         kind = str(z.dtype) if isinstance(z, Tensor) else type(z).__name__
@@ -89,33 +116,16 @@ def _floating(name: str, z: Tensor) -> Tensor:
     return z if z.dtype in (torch.float32, torch.float64) else z.float()
 
 
-def _finite(names: tuple[str, ...], norms: Tensor, *, above: float = -1.0) -> None:
-    """Refuse rows with NaN or infinity, and with norms not above the given one; the names share the rows evenly."""
-    if torch.compiler.is_compiling():
-        return
-    low, high = torch.aminmax(norms)
-    # Not-a-number fails both comparisons.
-    if float(low) > above and float(high) < torch.inf:
-        return
-    norms = norms.flatten()
-    row = int((~((norms > above) & (norms < torch.inf))).nonzero()[0])
-    name, wrong = names[row * len(names) // len(norms)], "a zero vector" if norms[row] == 0 else "NaN or infinity"
-    allowed = "finite numbers and no zero vector" if above == 0 else "finite numbers"
-    raise ValueError(f"{name} must hold {allowed}; row {row % (len(norms) // len(names))} has {wrong}.")
-
-
 class _Direction(torch.autograd.Function):
-    """Rows divided by their lengths, and the lengths: one node of the graph for what would be four."""
+    """``unit_rows`` as one node of the graph for what would be five."""
 
     @staticmethod
-    def forward(ctx: Any, z: Tensor) -> tuple[Tensor, Tensor]:
-        norms = torch.linalg.vector_norm(z, dim=1, keepdim=True)
-        u = z / norms
+    def forward(ctx: Any, *tensors: Tensor) -> tuple[Tensor, Tensor]:
+        u, norms = unit_rows(*tensors)
         ctx.save_for_backward(u, norms)
         ctx.mark_non_differentiable(norms)
         return u, norms
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor, _: Tensor) -> Tensor:
-        u, norms = ctx.saved_tensors
-        return torch.addcmul(grad, u, (u * grad).sum(1, keepdim=True), value=-1).div_(norms)
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor, ...]:
+        return through_unit_rows(grad, *ctx.saved_tensors).chunk(len(ctx.needs_input_grad))

@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from vergence.objectives.gram import add_product, gram, product, refuse_second_derivative, squared_scores
 from vergence.objectives.inputs import checked, directions, not_negative
-from vergence.objectives.pairwise import product, refuse_second_derivative, squared_scores
 from vergence.types import Embedding, Scalar
 
 
@@ -35,8 +35,7 @@ def barlow_twins(z1: Embedding, z2: Embedding, *, off_diagonal: float = 5e-3) ->
         Zbontar et al. (2021), eq. 1. https://arxiv.org/abs/2103.03230
     """
     not_negative(off_diagonal=off_diagonal)
-    z1, z2 = (_Standardised.apply(z) for z in checked(z1=z1, z2=z2))
-    return _Redundancy.apply(z1, z2, off_diagonal)
+    return _BarlowTwins.apply(*checked(z1=z1, z2=z2), off_diagonal)
 
 
 def vicreg(
@@ -71,54 +70,55 @@ def _spread_and_mixing(z: Tensor) -> tuple[Tensor, Tensor]:
     return spread, mixing
 
 
-class _Redundancy(torch.autograd.Function):
-    """Barlow Twins' sum for standardised columns, on the smaller side: one node, three or four matrix products.
+class _BarlowTwins(torch.autograd.Function):
+    """Barlow Twins' sum on the smaller side, in one node: three or four matrix products and few passes beside them.
 
-    With C itself when there are fewer columns than rows; otherwise through ``sum C^2 = <Z1 Z1', Z2 Z2'> / n^2``.
+    With C itself when there are no more columns than rows; otherwise through ``sum C^2 = <Z1 Z1', Z2 Z2'> / n^2``.
     """
 
     @staticmethod
     def forward(ctx: Any, z1: Tensor, z2: Tensor, weight: float) -> Tensor:
         n, d = z1.shape
-        ctx.weight, ctx.by_width = weight, d <= n
-        left, right = (product(z1.T, z2) / n, None) if ctx.by_width else (product(z1, z1.T), product(z2, z2.T) / n**2)
-        diagonal = left.diagonal() if ctx.by_width else (z1 * z2).sum(0) / n
-        everything = torch.dot(left.flatten(), (left if right is None else right).flatten())
-        ctx.save_for_backward(z1, z2, left, right, diagonal)
-        return (1 - diagonal).square().sum() + weight * (everything - torch.dot(diagonal, diagonal))
+        (z1, inverse1), (z2, inverse2) = _standardised(z1), _standardised(z2)
+        if d <= n:
+            left = right = product(z1.T, z2).div_(n)
+            diagonal = left.diagonal()
+        else:
+            left, right = gram(z1).div_(n), gram(z2).div_(n)
+            diagonal = (z1 * z2).sum(0).div_(n)
+        ctx.weight = weight
+        ctx.save_for_backward(z1, z2, inverse1, inverse2, left, right, diagonal)
+        squares = torch.dot(diagonal, diagonal)
+        everything = torch.dot(left.view(-1), right.view(-1))
+        return squares - 2 * diagonal.sum() + d + weight * (everything - squares)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
         refuse_second_derivative()
-        z1, z2, left, right, diagonal = ctx.saved_tensors
-        n = len(z1)
+        z1, z2, inverse1, inverse2, left, right, diagonal = ctx.saved_tensors
+        (n, d), scale = z1.shape, 2 * ctx.weight / len(z1)
         pull = (2 / n) * ((1 - ctx.weight) * diagonal - 1)
-        if ctx.by_width:
-            first, second, scale = product(z2, left.T), product(z1, left), 2 * ctx.weight / n
+        first, second = z2 * pull, z1 * pull
+        if d <= n:
+            add_product(first, z2, left.T, scale)
+            add_product(second, z1, left, scale)
         else:
-            first, second, scale = product(right, z1), product(left, z2), 2 * ctx.weight
-            second /= n**2
-        first, second = first.mul_(scale).addcmul_(z2, pull), second.mul_(scale).addcmul_(z1, pull)
-        return first.mul_(grad), second.mul_(grad), None
+            add_product(first, right, z1, scale)
+            add_product(second, left, z2, scale)
+        return _along(first, z1, inverse1 * grad), _along(second, z2, inverse2 * grad), None
 
 
-class _Standardised(torch.autograd.Function):
-    """Columns with mean zero and population deviation one; a constant column becomes zero, with gradient zero."""
+def _standardised(z: Tensor) -> tuple[Tensor, Tensor]:
+    """Columns with mean zero and population deviation one, and what they were multiplied by; nought if constant."""
+    standard, mean, inverse = torch.native_batch_norm(z, None, None, None, None, True, 0.0, 0.0)
+    # What rounding leaves of a constant column is not a deviation.
+    constant = 1 / inverse <= 8 * torch.finfo(z.dtype).eps * mean.abs()
+    if torch.compiler.is_compiling() or constant.any():
+        inverse, standard = inverse.masked_fill(constant, 0.0), standard.masked_fill(constant, 0.0)
+    return standard, inverse
 
-    @staticmethod
-    def forward(ctx: Any, z: Tensor) -> Tensor:
-        standard, mean, inverse = torch.native_batch_norm(z, None, None, None, None, True, 0.0, 0.0)
-        # What rounding leaves of a constant column is not a deviation.
-        constant = 1 / inverse <= 8 * torch.finfo(z.dtype).eps * mean.abs()
-        if torch.compiler.is_compiling() or constant.any():
-            inverse, standard = inverse.masked_fill(constant, 0.0), standard.masked_fill(constant, 0.0)
-        ctx.save_for_backward(z, mean, inverse)
-        return standard
 
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        z, mean, inverse = ctx.saved_tensors
-        none = (None, None, None)
-        return torch.ops.aten.native_batch_norm_backward(
-            grad, z, *none, mean, inverse, True, 0.0, [True, False, False]
-        )[0]
+def _along(grad: Tensor, standard: Tensor, inverse: Tensor) -> Tensor:
+    """The gradient through standardising, in place; of columns with mean zero, being sums of standardised ones."""
+    slope = (grad * standard).sum(0).div_(-len(grad))
+    return grad.addcmul_(standard, slope).mul_(inverse)

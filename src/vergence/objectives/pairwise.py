@@ -14,6 +14,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from vergence.objectives.gram import product, refuse_second_derivative
+from vergence.objectives.inputs import finite, shaped, stacked_directions, through_unit_rows, unit_rows
 from vergence.types import Embedding, Negatives, Scalar, Vector
 
 # Scores up to 70 need no maximum subtracted: float32 holds exp(88), which leaves room to add exp(18) of them, and the
@@ -31,7 +33,17 @@ KEPT = 10 * 512**2
 
 def contrast(u: Embedding, *, temperature: float | Scalar) -> Vector:
     """The contrast of 2n rows, the last n being the partners of the first: one positive and 2n - 2 negatives each."""
-    return _log_sums(u, None, temperature, partner=len(u) // 2)[0]
+    return _log_sums(u, None, temperature, partner=u.shape[0] // 2)[0]
+
+
+def view_contrast(z1: Embedding, z2: Embedding, *, temperature: float | Scalar) -> Float[Tensor, "2*n"]:
+    """The ``contrast`` of the directions of two views, looked at for zero vectors and what is not finite."""
+    z1, z2 = shaped(z1=z1, z2=z2)
+    if 2 * z1.shape[0] > _side(z1) or _scale(temperature) > STEEP:
+        return contrast(stacked_directions(z1=z1, z2=z2), temperature=temperature)
+    values, norms = _OneTile.apply(z1, z2, temperature)
+    finite(("z1", "z2"), norms, above=0.0)
+    return values
 
 
 def cross_contrast(query: Embedding, key: Embedding, *, temperature: float | Scalar) -> tuple[Vector, Vector]:
@@ -57,14 +69,6 @@ def log_mean(u: Embedding, *, temperature: float) -> Scalar:
     return _steep(u, None, temperature, None).logsumexp(0) - math.log(n * (n - 1)) - 1 / temperature
 
 
-def squared_scores(z1: Float[Tensor, "m d"], z2: Float[Tensor, "k d"]) -> Scalar:
-    r"""The sum of all squared inner products, :math:`\sum_{ij} (z_{1i} \cdot z_{2j})^2`, through the smallest matrix.
-
-    That is :math:`\|Z_1 Z_2^\top\|_F^2 = \langle Z_1^\top Z_1, Z_2^\top Z_2 \rangle`: rows by rows, or width by width.
-    """
-    return _SquaredScores.apply(z1, z2)
-
-
 def _log_sums(
     rows: Tensor, columns: Tensor | None, temperature: float | Tensor, partner: int | None = None
 ) -> tuple[Tensor, Any]:
@@ -73,12 +77,54 @@ def _log_sums(
     Without ``columns`` the rows meet themselves and the diagonal is left out. With ``partner``, the score of row i and
     column i + partner is the positive: left out of the sums, and subtracted from their logarithms.
     """
-    if 1 / float(temperature.detach() if isinstance(temperature, Tensor) else temperature) <= STEEP:
+    if _scale(temperature) <= STEEP:
         return _Pairs.apply(rows, columns, temperature, partner)
     along_columns = None
     if columns is not None and partner is not None:
         along_columns = _steep(columns, rows, temperature, partner)
     return _steep(rows, columns, temperature, partner), along_columns
+
+
+def _scale(temperature: float | Tensor) -> float:
+    return 1 / float(temperature.detach() if isinstance(temperature, Tensor) else temperature)
+
+
+def _side(rows: Tensor) -> int:
+    """The most rows of a tile."""
+    return CPU_TILE if rows.device.type == "cpu" else ACCELERATOR_TILE
+
+
+class _OneTile(torch.autograd.Function):
+    """``view_contrast`` of a small batch, and its norms: in one node, since nodes cost there what arithmetic does."""
+
+    @staticmethod
+    def forward(ctx: Any, z1: Tensor, z2: Tensor, temperature: float | Tensor) -> tuple[Tensor, Tensor]:
+        (u, norms), n, ctx.scale = unit_rows(z1, z2), z1.shape[0], 1 / float(temperature)
+        tile = product(u, u.T, scale=ctx.scale)
+        excluded = tile.view(2, n, 2, n).diagonal(dim1=1, dim2=3)  # of every quarter: selves and partners
+        positive = excluded[0, 1].clone()
+        tile.exp_()
+        excluded.zero_()
+        sums = tile.sum(1)
+        ctx.save_for_backward(u, norms, sums)
+        ctx.tile = tile
+        ctx.mark_non_differentiable(norms)
+        return _contrasted(ctx.scale, sums.view(2, n), positive).view(-1), norms
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        refuse_second_derivative()
+        u, norms, sums = ctx.saved_tensors
+        n, weights = u.shape[0] // 2, grad / sums
+        push = (weights.unsqueeze(1) + weights).mul_(ctx.tile)
+        pull = (grad[:n] + grad[n:]).neg_()
+        push.diagonal(n).copy_(pull)
+        push.diagonal(-n).copy_(pull)
+        along = product(push, u, scale=ctx.scale)
+        temperature_grad = None
+        if ctx.needs_input_grad[2]:
+            temperature_grad = -0.5 * ctx.scale * torch.dot(u.view(-1), along.view(-1))
+        return *through_unit_rows(along, u, norms).chunk(2), temperature_grad
 
 
 class _Pairs(torch.autograd.Function):
@@ -94,7 +140,9 @@ class _Pairs(torch.autograd.Function):
         ctx.scale, ctx.partner = grid.scale, partner
         ctx.set_materialize_grads(False)
         both = columns is not None and partner is not None
-        return _contrasted(grid, row_sums, positive), _contrasted(grid, column_sums, positive) if both else None
+        return _contrasted(grid.scale, row_sums, positive), _contrasted(
+            grid.scale, column_sums, positive
+        ) if both else None
 
     @staticmethod
     def backward(ctx: Any, row_grad: Tensor | None, column_grad: Tensor | None) -> tuple[Tensor | None, ...]:
@@ -142,27 +190,6 @@ class _LogMean(torch.autograd.Function):
         return gradient * grad, None
 
 
-class _SquaredScores(torch.autograd.Function):
-    """The squared norm of ``z1 @ z2.T`` from two Gram matrices, or from the product itself if that is smaller."""
-
-    @staticmethod
-    def forward(ctx: Any, z1: Tensor, z2: Tensor) -> Tensor:
-        # Two Gram matrices and two gradients of that width, against three products of rows by rows.
-        ctx.by_width = 2 * z1.shape[1] * (len(z1) + len(z2)) <= 3 * len(z1) * len(z2)
-        left, right = (product(z1.T, z1), product(z2.T, z2)) if ctx.by_width else (product(z1, z2.T), None)
-        ctx.save_for_backward(z1, z2, left, right)
-        return torch.dot(left.flatten(), (left if right is None else right).flatten())
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
-        refuse_second_derivative()
-        z1, z2, left, right = ctx.saved_tensors
-        factors = ((z1, right), (z2, left)) if ctx.by_width else ((left, z2), (left.T, z1))
-        # Gradients of transposed embeddings are laid out as these are.
-        first, second = (product(a, b) if z1.is_contiguous() else product(b.T, a.T).T for a, b in factors)
-        return first.mul_(2 * grad), second.mul_(2 * grad)
-
-
 class _Grid:
     """The matrix of scores of rows and columns, cut into tiles; symmetric when the rows meet themselves.
 
@@ -170,7 +197,7 @@ class _Grid:
     """
 
     def __init__(self, rows: Tensor, columns: Tensor | None, scale: float, partner: int | None):
-        self.side = CPU_TILE if rows.device.type == "cpu" else ACCELERATOR_TILE
+        self.side = _side(rows)
         self.symmetric, self.scale, self.partner = columns is None, scale, partner
         self.rows = self.blocks(rows)
         self.columns = self.rows if columns is None else self.blocks(columns)
@@ -248,10 +275,10 @@ def _sums(grid: _Grid, spare: int) -> tuple[Tensor, Tensor, Tensor, list[Tensor]
     return row_sums, column_sums, positive, kept
 
 
-def _contrasted(grid: _Grid, sums: Tensor, positive: Tensor) -> Tensor:
+def _contrasted(scale: float, sums: Tensor, positive: Tensor) -> Tensor:
     """``sums.log() - positive``, without the rounding of two large and nearly equal numbers."""
     logarithms = sums.log()
-    if grid.scale <= ROUNDS_UP_TO:
+    if scale <= ROUNDS_UP_TO:
         return logarithms - positive
     return logarithms - positive + (sums * torch.exp(-logarithms)).log()
 
@@ -284,16 +311,6 @@ def _pull(grid: _Grid, row_grad: Tensor, column_grad: Tensor | None) -> Tensor |
     if grid.partner is None:
         return None
     return -(row_grad[: grid.partner] + row_grad[grid.partner :] if column_grad is None else row_grad + column_grad)
-
-
-def refuse_second_derivative() -> None:
-    if torch.is_grad_enabled():
-        raise RuntimeError("This objective has no second derivative: call backward without create_graph=True.")
-
-
-def product(left: Tensor, right: Tensor) -> Tensor:
-    """A matrix product outside the graph, in the precision of its factors also under autocast."""
-    return torch.mm(left, right, out=left.new_empty(left.shape[0], right.shape[1]))
 
 
 def _steep(rows: Tensor, columns: Tensor | None, temperature: float | Tensor, partner: int | None) -> Tensor:

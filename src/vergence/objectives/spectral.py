@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
+from vergence.objectives.gram import squared_scores
 from vergence.objectives.inputs import checked, positive
-from vergence.objectives.pairwise import squared_scores
 from vergence.types import Embedding, Scalar
 
 

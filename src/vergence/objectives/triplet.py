@@ -5,8 +5,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from vergence.objectives.gram import product
 from vergence.objectives.inputs import not_negative, stacked_directions
-from vergence.objectives.pairwise import product
 from vergence.tables import Rows
 from vergence.types import Embedding, Scalar
 
