@@ -1,0 +1,236 @@
+"""Claims that set one loss against another under one budget: revised InfoNCE, linear, spectral, FlatNCE."""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy, normalize
+
+from vergence import assembly, features, optim, training
+from vergence.assembly import Assembled
+from vergence.claims.claim import Outcome, claim
+from vergence.claims.laboratory import Laboratory, Row, column, mean, measured, spoken
+from vergence.config import Config, Optim
+from vergence.diagnostics import negatives
+from vergence.objectives import Objective
+from vergence.objectives.pairwise import contrast
+from vergence.report.experiments import Cells, curves, marks
+
+TEMPERATURES = (1.0, 0.5, 0.2)
+BATCHES = (16, 64, 256, 512)
+COLD = 0.1  # the temperature of the authors of FlatNCE
+WATCHED = 512  # training pairs on which the gradient is looked at: the largest batch
+SLACK = 0.01  # of accuracy: about the spread over seeds of a small encoder
+LOSSES = {"InfoNCE": "simclr", "FlatNCE": "flatclr"}
+
+
+@claim(
+    222,
+    "The revised InfoNCE is as accurate as SimCLR's loss or better, at temperatures 1, 0.5 and 0.2.",
+    source="huang",
+    kind="training",
+    tolerance="mean kNN accuracy over seeds no more than 0.01 below, at each temperature",
+    minutes=6.0,
+)
+def revised_against_simclr(laboratory: Laboratory) -> Outcome:
+    names = {"SimCLR": "simclr", "revised InfoNCE": "revised_info_nce"}
+    rows = {
+        name: {t: laboratory.trials(method=method, objective={"temperature": t}) for t in TEMPERATURES}
+        for name, method in names.items()
+    }
+    plain, revised = rows.values()
+    holds = all(mean(revised[t], "knn") >= mean(plain[t], "knn") - SLACK for t in TEMPERATURES)
+    pairs = [f"T = {t:g}: {spoken(revised[t], 'knn')} against {spoken(plain[t], 'knn')}" for t in TEMPERATURES]
+    accuracies = {name: {t: column(cell, "knn") for t, cell in cells.items()} for name, cells in rows.items()}
+    picture = curves(accuracies, "temperature", "kNN accuracy", logarithmic=True)
+    return Outcome(holds, "; ".join(pairs), accuracies, {"temperatures": picture})
+
+
+@claim(
+    223,
+    "The linear contrastive loss collapses in dimension, where SimCLR's loss does not.",
+    source="huang",
+    kind="training",
+    tolerance="effective rank of the embeddings below half of SimCLR's, under SimCLR's heads",
+    minutes=2.5,
+)
+def linear_collapses(laboratory: Laboratory) -> Outcome:
+    rows = {
+        "SimCLR": laboratory.trials(method="simclr"),
+        "linear contrastive": laboratory.trials(method="linear_contrastive", heads={"projector_final_norm": False}),
+        "linear, last norm": laboratory.trials(method="linear_contrastive", heads={"projector_final_norm": True}),
+    }
+    plain, linear, _ = rows.values()
+    words = [f"{name} {spoken(cell, 'rank_z')} (kNN {spoken(cell, 'knn')})" for name, cell in rows.items()]
+    ranks = {name: column(cell, "rank_z") for name, cell in rows.items()}
+    return Outcome(
+        mean(linear, "rank_z") < mean(plain, "rank_z") / 2,
+        "effective rank: " + "; ".join(words),
+        {"rank": ranks, "knn": {name: column(cell, "knn") for name, cell in rows.items()}},
+        {"ranks": marks({"": ranks}, "effective rank of the embeddings")},
+    )
+
+
+@claim(
+    224,
+    "Under one budget the spectral loss is as accurate as SimCLR and SimSiam or better.",
+    source="haochen",
+    kind="training",
+    tolerance="mean probe accuracy over seeds no more than 0.01 below either",
+    minutes=3.5,
+)
+def spectral_against_others(laboratory: Laboratory) -> Outcome:
+    # Widths beside an encoder of 64 features; the papers' would cost many times the encoder.
+    narrow = {"spectral": {"projector": (512, 256)}, "simsiam": {"projector": (256, 256), "predictor": (64, 256)}}
+    heads: dict[str, Any] = {} if laboratory.scale.paper else narrow
+    names = ("spectral", "simclr", "simsiam")
+    rows = {name: laboratory.trials(method=name, heads=heads.get(name, {})) for name in names}
+    least = max(mean(rows[name], "probe") for name in names[1:]) - SLACK
+    seen = {key: {name: column(cell, key) for name, cell in rows.items()} for key in ("probe", "knn")}
+    named = {"linear probe": seen["probe"], "kNN": seen["knn"]}
+    words = [f"{name} {spoken(cell, 'probe')} (kNN {spoken(cell, 'knn')})" for name, cell in rows.items()]
+    picture = marks(named, "accuracy on held-out images")
+    return Outcome(mean(rows["spectral"], "probe") >= least, "; ".join(words), seen, {"methods": picture})
+
+
+@claim(
+    92,
+    "FlatNCE is at least as accurate as InfoNCE at batches of 16 to 512, and its lead shrinks with the batch.",
+    source="flatnce",
+    kind="training",
+    tolerance="order of mean probe accuracies over seeds; lead at the smallest batch above that at the largest",
+    minutes=12.0,
+)
+def flat_in_small_batches(laboratory: Laboratory) -> Outcome:
+    rows = {name: {b: _trials(laboratory, method, b) for b in _batches(laboratory)} for name, method in LOSSES.items()}
+    info, flat = rows.values()
+    leads = {batch: mean(flat[batch], "probe") - mean(info[batch], "probe") for batch in info}
+    first, *_, last = leads.values()
+    accuracies: Cells = {name: {b: column(cell, "probe") for b, cell in cells.items()} for name, cells in rows.items()}
+    words = [f"batch {b}: FlatNCE {spoken(flat[b], 'probe')}, InfoNCE {spoken(info[b], 'probe')}" for b in info]
+    picture = curves(accuracies, "samples in a batch", "accuracy of the linear probe", logarithmic=True)
+    return Outcome(min(leads.values()) >= 0 and first > last, "; ".join(words), accuracies, {"batches": picture})
+
+
+@claim(
+    225,
+    "In half precision FlatNCE keeps its accuracy, and is ahead of a softmax cross-entropy.",
+    source="flatnce",
+    kind="training",
+    tolerance="batch 16, mean probe accuracy: no more than 0.01 below float32, over 0.01 above InfoNCE in float16",
+    minutes=6.0,
+)
+def flat_in_half_precision(laboratory: Laboratory) -> Outcome:
+    batch = BATCHES[0]
+    rows = {
+        f"{name}, {precision}": _trials(laboratory, method, batch, half=precision == "float16")
+        for name, method in LOSSES.items()
+        for precision in ("float32", "float16")
+    }
+    _, softmax, single, half = (mean(cell, "probe") for cell in rows.values())
+    words = [f"{name} {spoken(cell, 'probe')}" for name, cell in rows.items()]
+    vanished = mean(rows["InfoNCE, float16"], "vanished")
+    words.append(f"share of anchors without gradient in float16, after InfoNCE: {vanished:.2g}")
+    if assembly.device(Config()).type == "cpu":
+        words.append("scores and gradients are rounded to float16, but a processor calculates in float32 between")
+    seen = {name: column(cell, "probe") for name, cell in rows.items()}
+    picture = marks({"": seen}, "accuracy of the linear probe")
+    return Outcome(half >= single - SLACK and half > softmax + SLACK, "; ".join(words), seen, {"precisions": picture})
+
+
+@claim(
+    226,
+    "What is left of InfoNCE's gradient, 1 - p, falls along training, and is the less the smaller the batch.",
+    source="flatnce",
+    kind="training",
+    tolerance="order of means over seeds, for every batch size",
+    minutes=6.0,
+)
+def gradient_fades(laboratory: Laboratory) -> Outcome:
+    rows = {batch: _trials(laboratory, LOSSES["InfoNCE"], batch) for batch in _batches(laboratory)}
+    seen = {key: {f"batch {b}": _along(cell, key) for b, cell in rows.items()} for key in ("left", "effective")}
+    words = [f"batch {b}: 1 - p from {mean(cell, 'first'):.3f} to {spoken(cell, 'left')}" for b, cell in rows.items()]
+    vanished = max(mean(cell, "vanished") for cell in rows.values())
+    words.append(f"largest share of anchors whose gradient is 0 in float16: {vanished:.2g}")
+    left = [mean(cell, "left") for cell in rows.values()]
+    pictures = {
+        "gradient": curves(seen["left"], "epoch", "share of the gradient left, 1 - p"),
+        "negatives": curves(seen["effective"], "epoch", "effective share of the negatives"),
+    }
+    holds = all(mean(cell, "left") < mean(cell, "first") for cell in rows.values()) and left == sorted(left)
+    return Outcome(holds, "; ".join(words), seen, pictures)
+
+
+def half_info_nce(z1: Tensor, z2: Tensor, *, temperature: float = COLD) -> Tensor:
+    """NT-Xent as it is usually written, a softmax cross-entropy, in float16."""
+    scores, partner = _half_scores(z1, z2, temperature)
+    return cross_entropy(scores, partner, reduction="none").float().mean()
+
+
+def half_flat_nce(z1: Tensor, z2: Tensor, *, temperature: float = COLD) -> Tensor:
+    """FlatNCE from the scores, in float16."""
+    scores, partner = _half_scores(z1, z2, temperature)
+    gaps = scores - scores.gather(1, partner[:, None])
+    c = gaps.scatter(1, partner[:, None], -torch.inf).logsumexp(1)
+    return torch.exp(c - c.detach()).float().mean()
+
+
+HALF: dict[str, Callable[..., Tensor]] = {"simclr": half_info_nce, "flatclr": half_flat_nce}
+
+
+def _half_scores(z1: Tensor, z2: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+    """Scores of all pairs in float16, and the place of each row's partner."""
+    u = normalize(torch.cat([z1, z2]), dim=1).half()
+    itself = torch.eye(len(u), dtype=torch.bool, device=u.device)
+    return (u @ u.T / temperature).masked_fill(itself, -torch.inf), torch.arange(len(u), device=u.device).roll(len(z1))
+
+
+def _batches(laboratory: Laboratory) -> list[int]:
+    """The batch sizes of which there are four or more in the data."""
+    return [batch for batch in BATCHES if 4 * batch <= laboratory.scale.samples or laboratory.scale.paper]
+
+
+def _trials(laboratory: Laboratory, method: str, batch: int, *, half: bool = False) -> list[Row]:
+    """A loss at a batch size; the rate follows the root of the batch, as in the authors' code."""
+    rate = Optim(learning_rate=Optim().learning_rate * math.sqrt(batch / 256))
+    shared = {"method": method, "objective": {"temperature": COLD}, "batch": batch, "optim": rate}
+    configs = [laboratory.config(**shared, seed=seed) for seed in laboratory.seeds]
+    return [
+        laboratory.remember("watched", {**config.settings(), "half": half}, partial(_watched, config, half=half))
+        for config in configs
+    ]
+
+
+def _watched(config: Config, *, half: bool) -> Row:
+    """A training whose gradient is looked at after every epoch."""
+    parts = assembly.assemble(config)
+    if half:
+        parts.learner.objective = Objective(HALF[config.method], temperature=COLD)
+    optimiser = optim.optimiser(parts.learner, parts.config.optim)
+    steps = training.fit(parts.learner, optimiser, parts.samples, parts.recipe, parts.config)
+    along = [_gradient(parts) for step in steps if step.ends_epoch]
+    return {**measured(parts), **along[-1], "first": along[0]["left"], "along": along}
+
+
+@torch.no_grad()
+def _gradient(parts: Assembled) -> Row:
+    """On training pairs in batches: InfoNCE's 1 - p, the effective share of negatives, anchors without gradient."""
+    learner, batch = parts.learner, parts.config.batch
+    pairs = features.extract(learner.encoder, parts.samples, parts.recipe, branches=learner.branches, limit=WATCHED)
+    z1, z2 = pairs.z1, pairs.z2
+    assert z1 is not None
+    assert z2 is not None
+    both = zip(z1.split(batch), z2.split(batch), strict=True)
+    units = [normalize(torch.cat(pair), dim=1) for pair in both if len(pair[0]) == batch]
+    left = torch.cat([contrast(u, temperature=COLD).sigmoid() for u in units])
+    found = negatives(z1, z2, batch=batch, temperature=COLD)
+    return {"left": left.mean(), "effective": found.effective.value, "vanished": found.vanished_float16}
+
+
+def _along(rows: list[Row], key: str) -> dict[float, list[float]]:
+    """A figure of every seed by epoch."""
+    epochs = zip(*(column(row["along"], key) for row in rows), strict=True)
+    return {number: list(seeds) for number, seeds in enumerate(epochs, 1)}
