@@ -2,12 +2,15 @@
 
     sh benchmarks/run.sh benchmarks/peers.py
 
-lightly and pytorch-metric-learning are called. solo-learn and the authors' code are not on the package index: their
-formulas are written out below from their sources, named in each docstring.
+lightly, pytorch-metric-learning and solo-learn are called. The authors' code is not on the package index: rows named
+after authors are their formulas as published, written out below from the sources named in each docstring.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
+from runpy import run_path
 from typing import Any
 
 import torch
@@ -56,6 +59,18 @@ def metric_learning_loss(name: str, **options: Any) -> Callable[..., Tensor] | N
     return lambda z1, z2: loss(torch.cat([z1, z2]), torch.arange(len(z1)).repeat(2))
 
 
+def solo_learn_loss(file: str, name: str, **options: Any) -> Callable[..., Tensor] | None:
+    """A loss of solo-learn, or nothing if it is not installed.
+
+    Its file is loaded by itself: the package imports a Lightning and a torchvision of years ago.
+    """
+    package = find_spec("solo")
+    if not package or not package.origin:
+        return None
+    source = Path(package.origin).parent / "losses" / f"{file}.py"
+    return partial(run_path(str(source))[name], **options)
+
+
 def authors_barlow_twins(z1: Tensor, z2: Tensor) -> Tensor:
     """facebookresearch/barlowtwins, main.py: batch normalisation without affine parameters, sum, no scale."""
     norm = nn.BatchNorm1d(z1.shape[1], affine=False, dtype=z1.dtype)
@@ -64,20 +79,11 @@ def authors_barlow_twins(z1: Tensor, z2: Tensor) -> Tensor:
     return (correlation[diagonal] - 1).square().sum() + 0.0051 * correlation[~diagonal].square().sum()
 
 
-def solo_barlow_twins(z1: Tensor, z2: Tensor) -> Tensor:
-    """solo-learn, losses/barlow.py: batch normalisation, off-diagonal weight 5e-3, and the sum times 0.025."""
-    norm = nn.BatchNorm1d(z1.shape[1], affine=False, dtype=z1.dtype)
-    correlation = norm(z1).T @ norm(z2) / len(z1)
-    difference = (correlation - torch.eye(z1.shape[1])).square()
-    weights = torch.full_like(difference, 5e-3).fill_diagonal_(1.0)
-    return 0.025 * (weights * difference).sum()
-
-
-def authors_vicreg(z1: Tensor, z2: Tensor, *, halve: bool = True) -> Tensor:
-    """facebookresearch/vicreg, main_vicreg.py; solo-learn's losses/vicreg.py does not halve the variance."""
+def authors_vicreg(z1: Tensor, z2: Tensor) -> Tensor:
+    """facebookresearch/vicreg, main_vicreg.py."""
     loss = 25 * mse_loss(z1, z2)
     for z in (z1, z2):
-        loss = loss + 25 * relu(1 - (z.var(0) + 1e-4).sqrt()).mean() / (2 if halve else 1)
+        loss = loss + 25 * relu(1 - (z.var(0) + 1e-4).sqrt()).mean() / 2
         covariance = torch.cov(z.T)
         loss = loss + (covariance - covariance.diag().diag()).square().sum() / z.shape[1]
     return loss
@@ -107,32 +113,35 @@ def rows() -> Iterator[tuple[str, Callable[..., Tensor] | None]]:
     yield "nt_xent", lambda a, b: objectives.nt_xent(a, b, temperature=T)
     yield "lightly NTXentLoss", lightly_loss("NTXentLoss", temperature=T)
     yield "pytorch-metric-learning NTXentLoss", metric_learning_loss("NTXentLoss", temperature=T)
+    yield "solo-learn simclr_loss_func", solo_learn_loss("simclr", "simclr_loss_func", temperature=T)
     yield "decoupled", lambda a, b: objectives.decoupled(a, b, temperature=T)
     yield "lightly DCLLoss", lightly_loss("DCLLoss", temperature=T)
     yield "flat_nce", lambda a, b: objectives.flat_nce(a, b, temperature=T)
-    yield "authors' FlatNCE", authors_flat_nce
+    yield "authors' formula, FlatNCE", authors_flat_nce
     yield "supervised", lambda a, b: objectives.supervised(a, b, torch.arange(N), temperature=T)
     yield "pytorch-metric-learning SupConLoss", metric_learning_loss("SupConLoss", temperature=T)
     yield "triplet", lambda a, b: objectives.triplet(a, b, margin=0.5, mining="hard")
     yield "pytorch-metric-learning TripletMarginLoss", metric_learning_loss("TripletMarginLoss", margin=0.5)
     yield "uniformity", lambda a, b: objectives.uniformity(a)
-    yield "authors' uniformity", authors_uniformity
+    yield "authors' formula, uniformity", authors_uniformity
     yield "spectral", objectives.spectral
-    yield "authors' spectral", authors_spectral
+    yield "authors' formula, spectral", authors_spectral
     yield "barlow_twins", objectives.barlow_twins
-    yield "authors' Barlow Twins", authors_barlow_twins
+    yield "authors' formula, Barlow Twins", authors_barlow_twins
     yield "lightly BarlowTwinsLoss", lightly_loss("BarlowTwinsLoss")
-    yield "solo-learn Barlow Twins", solo_barlow_twins
+    yield "solo-learn barlow_loss_func", solo_learn_loss("barlow", "barlow_loss_func")
     yield "vicreg", objectives.vicreg
-    yield "authors' VICReg", authors_vicreg
+    yield "authors' formula, VICReg", authors_vicreg
     yield "lightly VICRegLoss", lightly_loss("VICRegLoss")
-    yield "solo-learn VICReg", lambda a, b: authors_vicreg(a, b, halve=False)
+    yield "solo-learn vicreg_loss_func", solo_learn_loss("vicreg", "vicreg_loss_func")
     yield "negative_cosine", objectives.negative_cosine
     yield "lightly NegativeCosineSimilarity", lightly_loss("NegativeCosineSimilarity")
+    yield "solo-learn simsiam_loss_func", solo_learn_loss("simsiam", "simsiam_loss_func")
 
 
 def main() -> None:
     torch.set_num_threads(1)
+    torch.set_default_dtype(torch.float64)  # of the layers and masks that peers make
     print(
         f"| objective | value on {N} pairs in {D} dimensions | norm of the gradient on the first view |\n|---|---|---|"
     )
