@@ -76,6 +76,7 @@ def assess(run: Run) -> dict[str, Any]:
         seed=config.seed,
         classifiers=(),
         projector=_projector(run),
+        compared=method.compares,
         **(method.reading() if method.objective is not None else {}),
     ).to_dict()
     results["certificates"] = [certificate.to_dict() for certificate in certificates(file)]

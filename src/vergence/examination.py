@@ -66,15 +66,17 @@ def examine(
     train_labels: Array | None = None,
     batch: int | None = None,
     projector: Mapping[str, Tensor] | None = None,
+    compared: bool = True,
     classifiers: tuple[Callable[..., evaluation.Accuracy], ...] = CLASSIFIERS,
     seed: int = 0,
     **hyperparameters: Any,
 ) -> Examination:
     """Examine representations ``h``; embeddings ``z1, z2`` of two views, labels, an objective and its loss add to it.
 
-    ``projector`` is the state dict of the projection head, empty where there is none. Everything should be held out: of
-    samples that the encoder was not trained on. Where there are too many rows to compare all, a sample is compared; the
-    notes say so, and the intervals hold the error.
+    ``projector`` is the state dict of the projection head, empty where there is none; ``compared`` says whether
+    training compared the views of a sample. Everything should be held out: of samples that the encoder was not trained
+    on. Where there are too many rows to compare all, a sample is compared; the notes say so, and the intervals hold the
+    error.
     """
     n, _ = shape(h)
     if (z1 is None) != (z2 is None):
@@ -84,7 +86,8 @@ def examine(
     targets = labels_for(labels, n) if labels is not None else None
     looks = [parts.representation(h, seed=seed)]
     if z1 is not None:
-        looks.append(parts.views(h, z1, z2, projected=projector is None or bool(projector), seed=seed))
+        projected = projector is None or bool(projector)
+        looks.append(parts.views(h, z1, z2, projected=projected, compared=compared, seed=seed))
     if targets is not None:
         looks.append(parts.classes(h, targets, seed=seed))
     if objective is not None:

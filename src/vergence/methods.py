@@ -96,6 +96,11 @@ class Method:
         """Whether there is anything to train."""
         return self.learner != "untrained"
 
+    @property
+    def compares(self) -> bool:
+        """Whether it compares the two views of a sample, so that they should come out close."""
+        return self.objective is not None or self.learner in TWO_ENCODERS
+
     def declared(self) -> dict[str, tables.Parameter]:
         """The keywords of the objective or, where there is none, of the learner."""
         if self.objective is None:

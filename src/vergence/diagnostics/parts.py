@@ -63,17 +63,18 @@ def representation(h: Array, *, seed: int = 0) -> Part:
     return Part(measured, findings)
 
 
-def views(h: Array, z1: Array, z2: Array, *, projected: bool = True, seed: int = 0) -> Part:
+def views(h: Array, z1: Array, z2: Array, *, projected: bool = True, compared: bool = True, seed: int = 0) -> Part:
     """What two views of the same samples add: alignment, spread of the embeddings, whether pairs match.
 
-    Where embeddings are not ``projected``, they are representations themselves, and no layer is the wrong one.
+    Where embeddings are not ``projected``, they are representations themselves, and no layer is the wrong one. Where
+    training never ``compared`` two views, nothing has brought them together.
     """
     first, second = collapse(z1, seed=seed), collapse(z2, seed=seed)
     rows1, rows2 = (sampled(z, PAIRS, seed=seed) for z in (z1, z2))
     match = faults.matching(rows1, rows2)
     shuffled, through_a_map = faults.shuffled_pairs(match), {}
     apart = "complete" not in (first.kind, second.kind)
-    if shuffled and apart:
+    if shuffled and apart and compared:
         through_a_map["matching_through_a_map"] = again = faults.matching(*faults.mapped(rows1, rows2))
         shuffled = faults.shuffled_pairs(again)
     ratio, block = faults.steadiness(z1)
@@ -88,7 +89,7 @@ def views(h: Array, z1: Array, z2: Array, *, projected: bool = True, seed: int =
     }
     findings = (
         faults.dead_view(first, second) or faults.collapsed(first, of="embeddings"),
-        shuffled if apart else None,
+        shuffled if apart and compared else None,
         faults.batch_statistics_leak(ratio, block) if apart else None,
         faults.wrong_layer(sampled(h, PAIRS, seed=seed), rows1) if projected else None,
     )
