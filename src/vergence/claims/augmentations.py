@@ -79,8 +79,8 @@ def order_of_crop_pairs(laboratory: Laboratory) -> Outcome:
     scores = {row.name: row.score for row in ranking.sets}
     blur, grey, colour, flip = (scores[name] for name in sets)
     seen = {row.name: dict(zip(ranking.deltas, ([value] for value in row.curve), strict=True)) for row in ranking.sets}
-    across = "delta: distance under the closest views that counts as near"
-    picture = curves(seen, across, "1 - sigma: share of a class left outside")
+    across = "delta: distance of the closest views that counts as near"
+    picture = curves(seen, across, "1 - sigma: share left outside")
     measured = ", ".join(f"{name} {score:.3f}" for name, score in scores.items())
     return Outcome(colour < grey < min(blur, flip), measured, scores, {"curves": picture})
 
