@@ -46,7 +46,7 @@ SCALES = Rows(
     "scale",
     {
         "smallest": Scale("digits", 360, 2, 64, "convnet", 2, {"channels": (8, 16)}),
-        "small": Scale("cifar10", 5000, 8, 256, "convnet", 3, {"channels": (16, 32, 64)}),
+        "small": Scale("cifar10", 5000, 8, 128, "convnet", 3, {"channels": (16, 32, 64)}),
         "paper": Scale("cifar10", 0, 200, 512, "resnet18", 3),
     },
 )
