@@ -161,6 +161,19 @@ def test_batch_norm_over_a_single_sample_is_refused():
         run(*started(replace(TINY, chunk=1)))
 
 
+def test_batch_norm_over_chunks_is_told():
+    with pytest.warns(UserWarning, match="chunks of 4 samples, not the batch of 8"):
+        run(*started(replace(TINY, chunk=4)))
+
+
+def test_chunks_without_batch_norm_need_no_warning(recwarn):
+    plain = replace(TINY, backbone={"hidden": (16,), "norm": False}, heads={"projector_norm": False})
+    run(*started(replace(plain, chunk=4)))
+    run(*started(replace(TINY, chunk=8)))  # the whole batch
+    assert not [warning for warning in recwarn if "Batch norm" in str(warning.message)]
+
+
+@pytest.mark.filterwarnings("ignore:Batch norm will see chunks")
 def test_no_chunk_is_left_with_a_single_sample():
     steps = run(*started(replace(TINY, chunk=7)))  # 8 = 7 + 1, so 4 + 4
     assert len(steps) == 15

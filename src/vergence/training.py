@@ -5,12 +5,14 @@ from counters, so nothing random has to be stored and a resumed run repeats an u
 """
 
 import math
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.data import DataLoader, Dataset
 
 from vergence import distributed, optim
@@ -139,8 +141,8 @@ def gradient(
     """Add the gradient of the loss of the whole batch to the parameters; return the loss.
 
     With ``chunk``, the views are encoded twice in pieces: once for the embeddings, whose gradient is taken at once, and
-    once more to carry it to the weights. The result is the same wherever the encoder treats samples one by one; batch
-    norm then uses the statistics of its piece.
+    once more to carry it to the weights. The result is the same wherever the encoder treats samples one by one. Batch
+    norm does not, and sees its piece: ``fit`` warns of it.
 
     References:
         Gao et al. (2021), gradient caching. https://arxiv.org/abs/2101.06983
@@ -243,10 +245,19 @@ def _is_out_of_memory(error: RuntimeError) -> bool:
 
 
 def _check_norms(learner: nn.Module, config: Config) -> None:
-    """Refuse batch norm over a single sample, whose variance is nought."""
-    normalised = any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in learner.modules())
-    if normalised and config.chunk == 1:
+    """Refuse batch norm over a single sample, whose variance is nought; warn of batch norm over a part of the batch."""
+    here = config.batch // distributed.world()
+    if not 0 < config.chunk < here or not any(isinstance(module, _BatchNorm) for module in learner.modules()):
+        return
+    if config.chunk == 1:
         raise ValueError("Batch norm needs at least two samples at once and --chunk 1 gives it one: use 2 or more.")
+    if distributed.rank() == 0:
+        warnings.warn(
+            f"Batch norm will see chunks of {config.chunk} samples, not the batch of {config.batch}, so the "
+            "gradient is not that of the whole batch. It is with --heads.no-projector-norm and an encoder that treats "
+            "samples one by one, such as halfnet, mlp with --backbone.no-norm, or timm:convnext_tiny.",
+            stacklevel=3,
+        )
 
 
 def _check_finite(loss: float, number: int, rate: float) -> None:
