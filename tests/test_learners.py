@@ -239,6 +239,12 @@ def test_data_that_a_method_cannot_use_is_refused_when_its_learner_is_built(name
         LEARNERS[row.learner](row, Problem(lambda view: build("mlp", shape), shape))
 
 
+def test_a_generator_of_numbers_refuses_texts():
+    samples = Samples(torch.randint(1, 9, (32, 5)), "text", source="texts")
+    with pytest.raises(ValueError, match="texts are tokens"):
+        assembly.assemble(Config(data="memory", method="bigan", batch=16), samples)
+
+
 @pytest.mark.parametrize("name", ["supervised", "supervised_contrastive"])
 def test_a_method_that_learns_from_labels_refuses_data_without(name):
     with pytest.raises(ValueError, match=f"{name} learns from labels, and the data has none"):

@@ -1,5 +1,6 @@
 """Every recipe for long runs is a strict config that builds its learner and trains."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +22,7 @@ def test_a_recipe_states_its_source_and_takes_two_steps_on_images_of_its_shape(p
     settings = config.read(path)
     comment = path.read_text(encoding="utf-8").split("data:")[0]
     assert "https://arxiv.org/abs/" in comment
+    assert re.search(r"Published: \d\d\.\d+ %", comment), "a recipe says what it should reach"
     assert 200 <= settings.epochs <= 1000
     side = SIDES[path.stem.split("_")[0]]
     assert settings.size in (0, side)

@@ -122,6 +122,7 @@ def build_learner(config: Config, samples: Samples, recipe: Any) -> nn.Module:
         encoder=lambda view: build_encoder(config, samples, recipe, view=view),
         shape=shape,
         classes=len(samples.classes) if samples.labels is not None else 0,
+        kind=samples.kind,
     )
     options = method.hyperparameters if method.objective is None else {}
     return LEARNERS[method.learner](method, problem, **options)

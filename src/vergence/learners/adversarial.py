@@ -24,6 +24,8 @@ def bigan(method: Method, problem: Problem, *, latent: int = 50, hidden: int = 1
     References:
         Donahue et al. (2017), Sec. 3 and 4.1. https://arxiv.org/abs/1605.09782
     """
+    if problem.kind == "text":
+        raise ValueError("bigan generates numbers, and texts are tokens: there is nothing between two of them.")
     return BiGAN(method, problem.encoder(0), problem.shape, latent=latent, hidden=hidden)
 
 

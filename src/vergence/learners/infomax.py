@@ -60,5 +60,9 @@ class Infomax(TwoEncoders):
         self.critic, self.bound, self.target = critic, bound, target
 
     def loss(self, outputs: Sequence[Tensor], labels: Tensor | None = None) -> Tensor:
-        information = self.bound(self.critic(*[gather(output) for output in outputs]))
+        information = self.information(outputs)
         return -information if self.target is None else (information - self.target).abs()
+
+    def information(self, outputs: Sequence[Tensor]) -> Tensor:
+        """What the bound says of these pairs, in nats."""
+        return self.bound(self.critic(*[gather(output) for output in outputs]))

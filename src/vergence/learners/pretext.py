@@ -32,8 +32,9 @@ def rotation(method: Method, problem: Problem) -> nn.Module:
 def colourisation(method: Method, problem: Problem, *, cells: int = 4) -> nn.Module:
     """Guess the colours of an image from its lightness, as classes of CIE ab.
 
-    The authors colour every pixel and weigh rare colours up. Our encoders end in one vector, so a linear layer colours
-    a coarse grid of cells by its mean, and all colours weigh the same.
+    Coarser than the paper: the authors colour every pixel by a deep decoder, share a pixel's colour among the five
+    nearest of the 313 bins that a display can show, and weigh rare colours up. Our encoders end in one vector, so a
+    linear layer colours a grid of cells by its mean, in the nearest of all 529 bins, and all colours weigh the same.
 
     References:
         Zhang et al. (2016), Sec. 2. https://arxiv.org/abs/1603.08511

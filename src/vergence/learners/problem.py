@@ -12,11 +12,12 @@ from vergence.methods import Method
 
 @dataclass(frozen=True)
 class Problem:
-    """What a learner is built for: ``encoder(i)`` makes a fresh encoder for view i, ``shape`` is a view's."""
+    """What a learner is built for: ``encoder(i)`` makes a fresh encoder for view i; shape and kind are the first's."""
 
     encoder: Callable[[int], Any]
     shape: tuple[int, ...]
     classes: int = 0
+    kind: str = "vector"
 
 
 class Memoryless(nn.Module, ABC):
