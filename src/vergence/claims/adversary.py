@@ -1,0 +1,101 @@
+"""A claim of Tschannen et al.: features may hold everything and be of no use, for encoders can be trained to be bad."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, log_softmax
+
+from vergence import assembly, evaluation, features, training
+from vergence.assembly import Assembled
+from vergence.claims.claim import Outcome, claim
+from vergence.claims.infomax import PROBE, along, couplings, ends, inverse_error, places, probe, protocol, seeded
+from vergence.claims.laboratory import Laboratory, Row, column, mean, spoken
+from vergence.config import Config
+
+AHEAD = 10  # steps of the classifier for each of the encoder, as the authors have it
+WARMUP = 30  # rounds in which the classifier learns alone; the authors take 100
+ROUNDS = {"smallest": 4, "small": 300, "paper": 4000}
+
+
+@claim(
+    66,
+    "An invertible encoder can be trained to be worse for a linear probe than the pixels are.",
+    source="tschannen",
+    kind="training",
+    tolerance="every seed below the pixels, inverse error < 1e-3",
+    minutes=4.0,
+)
+def an_invertible_encoder_can_be_bad(laboratory: Laboratory) -> Outcome:
+    rounds, settings = ROUNDS[laboratory.name], {**protocol(laboratory), "encoder": "affine_flow"}
+    runs = [
+        laboratory.remember("misled", config.settings() | {"rounds": rounds}, partial(misled, config, rounds))["rows"]
+        for config in seeded(laboratory, settings | {"backbone": couplings(laboratory)})
+    ]
+    _, after = ends(runs)
+    worse = [row["pixels"] - row["accuracy"] for row in after]
+    error = max(column(after, "inverse"))
+    return Outcome(
+        min(worse) > 0 and error < 1e-3,
+        f"accuracy {spoken(after, 'accuracy')}, of the pixels {mean(after, 'pixels'):.3f}; "
+        f"largest inverse error {error:.0e}",
+        {"below_the_pixels": worse, "inverse_error": error},
+        {
+            "accuracy": along(
+                runs, "accuracy", PROBE, across="steps of the encoder", levels={"pixels": mean(after, "pixels")}
+            )
+        },
+        why="The training is short: the authors take 4,000 rounds.",
+    )
+
+
+def misled(config: Config, rounds: int) -> Row:
+    """Train an encoder so that a linear classifier, which learns ten times as often, cannot tell the classes apart.
+
+    The encoder minimises the cross-entropy of the classifier's answers with the uniform law.
+
+    References:
+        Tschannen et al. (2020), Sec. 3.1 and Fig. 1c. https://arxiv.org/abs/1907.13625
+    """
+    parts = assembly.assemble(config)
+    encoder: nn.Module = parts.learner.encoder
+    classifier = nn.Linear(parts.learner.width, len(parts.samples.classes)).to(assembly.device(config))
+    learns = torch.optim.Adam(classifier.parameters(), lr=1e-3)
+    misleads = torch.optim.Adam(encoder.parameters(), lr=config.optim.learning_rate / 10)
+    batches, rows = _labelled(parts, (WARMUP + rounds) * (AHEAD + 1)), [{"step": 0, **_seen(parts)}]
+    for number in range(1 - WARMUP, rounds + 1):
+        for x, labels in (next(batches) for _ in range(AHEAD)):
+            with torch.no_grad():
+                h = encoder(x)
+            _descend(learns, cross_entropy(classifier(h), labels))
+        if number > 0:
+            x, _ = next(batches)
+            _descend(misleads, -log_softmax(classifier(encoder(x)), dim=1).mean())
+        if number in places(rounds):
+            rows.append({"step": number, **_seen(parts)})
+    return {"rows": rows}
+
+
+def _seen(parts: Assembled) -> Row:
+    splits = (parts.samples, parts.test)
+    (train, train_labels), (test, test_labels) = ((features.pixels(s, parts.recipe), s.labels) for s in splits)
+    pixels = evaluation.linear_probe(train, train_labels, test, test_labels, protocol="saga").accuracy
+    return {"accuracy": probe(parts), "pixels": pixels, "inverse": inverse_error(parts)}
+
+
+def _labelled(parts: Assembled, count: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """At least ``count`` batches of top halves with their labels."""
+    config, labels, device = parts.config, parts.samples.labels, assembly.device(parts.config)
+    assert labels is not None, "digits have labels"
+    epochs = math.ceil(count / training.steps_per_epoch(len(parts.samples), config.batch))
+    for indices, x in training.batches(parts.samples, replace(config, epochs=epochs)):
+        yield parts.recipe.plain(x.to(device)), labels[indices].to(device)
+
+
+def _descend(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
+    optimiser.zero_grad()
+    loss.backward()
+    optimiser.step()

@@ -1,0 +1,220 @@
+"""Claims about estimators that train: how high they can count, how much they waver, and what deceives them."""
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+from statistics import fmean
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+
+from vergence.claims.claim import Outcome, claim
+from vergence.claims.laboratory import Laboratory, Row, column, mean, spoken
+from vergence.information import BOUNDS, staircase
+from vergence.information.critics import Concat
+from vergence.information.exact import correlated_information
+from vergence.information.samplers import shared_offset
+from vergence.report.colours import INK, LINE, QUIET, category
+from vergence.report.experiments import curves
+
+STAIRS = (2.0, 4.0, 6.0, 8.0, 10.0)
+WITH_A_CRITIC = {
+    "InfoNCE": "info_nce",
+    "NWJ": "nwj",
+    "Donsker-Varadhan": "donsker_varadhan",
+    "MINE": "mine",
+    "SMILE, clip 5": "smile",
+    "interpolated": "interpolated",
+}
+CLIMBERS = {**WITH_A_CRITIC, "entropies": "entropies"}
+BATCH = 64
+SHOWN = 50  # batches that a point of the drawn line averages
+
+
+@claim(
+    62,
+    "Of pairs with 6 nats and more InfoNCE sees log 64, NWJ wavers more and more, and at 10 SMILE is the nearest.",
+    source="limits",
+    kind="training",
+    tolerance="InfoNCE from 80 % of log 64 to log 64; orders of means over seeds; SMILE among those with a critic",
+    minutes=9.0,
+)
+def every_estimator_climbs(laboratory: Laboratory) -> Outcome:
+    steps = {"smallest": 20, "small": 1000, "paper": 4000}[laboratory.name]
+    climbs = {name: _climbs(laboratory, bound, steps) for name, bound in CLIMBERS.items()}
+    means, deviations = _over_seeds(climbs, "mean"), _over_seeds(climbs, "deviation")
+    saturated = all(0.8 * math.log(BATCH) <= value <= math.log(BATCH) for value in means["InfoNCE"][2:])
+    wavering = deviations["NWJ"][::2]
+    nearest = min(WITH_A_CRITIC, key=lambda name: abs(means[name][-1] - STAIRS[-1]))
+    return Outcome(
+        saturated and wavering == sorted(wavering) and nearest.startswith("SMILE"),
+        f"InfoNCE {_row(means['InfoNCE'][2:])} at 6, 8 and 10 nats (log 64 is {math.log(BATCH):.2f}); deviation of NWJ "
+        f"{_row(wavering)} at 2, 6 and 10; at 10: {', '.join(f'{name} {row[-1]:.2f}' for name, row in means.items())}",
+        {"means": means, "deviations": deviations},
+        {"staircase": _staircases(climbs), "deviation": _by_stair(climbs, "deviation", "deviation between batches")},
+        why=f"Nearest to 10 nats is {nearest}." if not nearest.startswith("SMILE") else "",
+    )
+
+
+@claim(
+    63,
+    "A difference of entropies finds 18.41 nats from batches of 128, where InfoNCE stays below ln 128.",
+    source="limits",
+    kind="training",
+    tolerance="entropies within 1.5 nats, InfoNCE at most 4.86",
+    minutes=3.0,
+)
+def entropies_count_beyond_the_batch(laboratory: Laboratory) -> Outcome:
+    nats = 128 * correlated_information(0.5)
+    steps = {"smallest": 20, "small": 3000, "paper": 3000}[laboratory.name]
+    setting = {"stairs": [nats], "steps": steps, "d": 128, "batch": 128}
+    cells = {
+        name: [_climb(laboratory, bound, seed, setting)[0] for seed in laboratory.seeds]
+        for name, bound in {"entropies": "entropies", "InfoNCE": "info_nce"}.items()
+    }
+    error = abs(mean(cells["entropies"], "mean") - nats)
+    return Outcome(
+        error < 1.5 and max(column(cells["InfoNCE"], "mean")) <= 4.86,
+        f"in truth {nats:.2f} nats; " + ", ".join(f"{name} {spoken(rows, 'mean')}" for name, rows in cells.items()),
+        {"truth": nats, "error": error},
+        {
+            "along": curves(
+                {name: _lines(rows) for name, rows in cells.items()},
+                "training step",
+                "estimate in nats",
+                levels={"truth": nats, "ln 128": math.log(128)},
+            )
+        },
+    )
+
+
+@claim(
+    213,
+    "Critics trained on batches that share an offset find at least five times the information there is.",
+    source="tschannen",
+    kind="training",
+    tolerance="InfoNCE and NWJ, means over seeds; less than half of it from independent pairs",
+    minutes=2.0,
+)
+def dependent_batches_deceive_a_trained_critic(laboratory: Laboratory) -> Outcome:
+    steps = {"smallest": 20, "small": 1000, "paper": 20_000}[laboratory.name]
+    cells = {
+        f"{name}, {kind} pairs": [_deceived(laboratory, bound, steps, shared, seed) for seed in laboratory.seeds]
+        for name, bound in {"InfoNCE": "info_nce", "NWJ": "nwj"}.items()
+        for kind, shared in {"dependent": True, "independent": False}.items()
+    }
+    truth = correlated_information(0.2)
+    holds = all(
+        mean(cells[f"{name}, dependent pairs"], "mean")
+        >= max(5 * truth, 2 * mean(cells[f"{name}, independent pairs"], "mean"))
+        for name in ("InfoNCE", "NWJ")
+    )
+    return Outcome(
+        holds,
+        f"in truth {truth:.4f} nats; " + ", ".join(f"{name} {spoken(rows, 'mean')}" for name, rows in cells.items()),
+        {name: column(rows, "mean") for name, rows in cells.items()},
+        {
+            "along": curves(
+                {name: _lines(rows) for name, rows in cells.items()},
+                "training step",
+                "bound in nats",
+                levels={"truth": truth},
+            )
+        },
+    )
+
+
+def _climbs(laboratory: Laboratory, bound: str, steps: int) -> list[list[Row]]:
+    """What an estimator said on every stair, with every seed."""
+    setting = {"stairs": list(STAIRS), "steps": steps, "batch": BATCH}
+    return [_climb(laboratory, bound, seed, setting) for seed in laboratory.seeds]
+
+
+def _climb(laboratory: Laboratory, bound: str, seed: int, setting: Row) -> list[Row]:
+    def climb() -> Row:
+        found = staircase(bound, seed=seed, **setting)
+        return {
+            "stairs": [
+                {"nats": stair.nats, "mean": stair.mean, "deviation": stair.deviation, "line": _line(stair.values)}
+                for stair in found
+            ]
+        }
+
+    return laboratory.remember("staircase", {"method": bound, "seed": seed, **setting}, climb)["stairs"]
+
+
+def _deceived(laboratory: Laboratory, bound: str, steps: int, shared: bool, seed: int) -> Row:
+    setting = {"method": bound, "steps": steps, "shared": shared, "seed": seed}
+    return laboratory.remember("deceived", setting, partial(_trained, bound, steps, shared, seed))
+
+
+def _trained(bound: str, steps: int, shared: bool, seed: int, *, batch: int = 128) -> Row:
+    """A bound of fresh batches while a critic of pairs learns from them; the authors' critic has 5 layers of 10."""
+    torch.manual_seed(seed)
+    critic, values = Concat(1, 1, width=10, layers=5), np.empty(steps)
+    optimiser = torch.optim.Adam(critic.parameters(), lr=1e-3)
+    for step in range(steps):
+        pairs = shared_offset(batch, batch=batch if shared else 1, seed=seed * steps + step)
+        value = BOUNDS[bound](critic(pairs.x.float(), pairs.y.float()))
+        optimiser.zero_grad()
+        (-value).backward()
+        optimiser.step()
+        values[step] = value.item()
+    return {"mean": float(values[steps // 2 :].mean()), "line": _line(values)}
+
+
+def _line(values: np.ndarray) -> list[float]:
+    """Means of equal parts: what a drawing can show."""
+    return [float(part.mean()) for part in np.array_split(values, max(1, len(values) // SHOWN))]
+
+
+def _lines(rows: Sequence[Row]) -> dict[float, list[float]]:
+    return {
+        SHOWN * (0.5 + number): list(values) for number, values in enumerate(zip(*column(rows, "line"), strict=True))
+    }
+
+
+def _over_seeds(climbs: Mapping[str, list[list[Row]]], key: str) -> dict[str, list[float]]:
+    """A figure of every stair, averaged over seeds."""
+    return {
+        name: [fmean(row[key] for row in stair) for stair in zip(*seeds, strict=True)] for name, seeds in climbs.items()
+    }
+
+
+def _row(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:.2f}" for value in values)
+
+
+def _by_stair(climbs: Mapping[str, list[list[Row]]], key: str, up: str) -> Figure:
+    cells = {
+        name: {stair[0]["nats"]: column(stair, key) for stair in zip(*seeds, strict=True)}
+        for name, seeds in climbs.items()
+    }
+    return curves(cells, "information in nats", f"{up}, in nats")
+
+
+def _staircases(climbs: Mapping[str, list[list[Row]]]) -> Figure:
+    """The usual figure: a panel for each estimator, its estimates along training and the true steps."""
+    figure = Figure(figsize=(5.0, 6.4), layout="constrained", facecolor="none")
+    panels = list(figure.subplots(4, 2, sharex=True, sharey=True).flat)
+    for number, (axes, (name, seeds)) in enumerate(zip(panels, climbs.items(), strict=False)):
+        lines = np.array([[value for stair in climb for value in stair["line"]] for climb in seeds])
+        x = (np.arange(lines.shape[1]) + 0.5) * len(STAIRS) / lines.shape[1]
+        axes.fill_between(x, lines.min(0), lines.max(0), color=category(number), alpha=0.25, linewidth=0)
+        axes.plot(x, lines.mean(0), color=category(number), linewidth=1.6)
+        axes.stairs(STAIRS, range(len(STAIRS) + 1), baseline=None, color=INK, linestyle="--", linewidth=1.2)
+        axes.axhline(math.log(BATCH), color=QUIET, linestyle=":", linewidth=1.2)
+        axes.set_title(name, fontsize=10, color=INK)
+        axes.set_ylim(0, 14)
+        axes.grid(color=LINE, linewidth=0.6)
+        axes.tick_params(colors=QUIET, length=0)
+        axes.spines[["top", "right", "left"]].set_visible(False)
+    panels[-1].set_axis_off()
+    panels[-1].plot([], [], color=INK, linestyle="--", label="truth")
+    panels[-1].plot([], [], color=QUIET, linestyle=":", label="log 64, the ceiling of InfoNCE")
+    panels[-1].fill_between([], [], [], color=category(0), alpha=0.25, label="least to largest seed")
+    panels[-1].legend(frameon=False, fontsize=9, labelcolor=INK, loc="center")
+    figure.supxlabel("stair, each of as many training steps", color=QUIET, fontsize=10)
+    figure.supylabel("estimate in nats", color=QUIET, fontsize=10)
+    return figure
