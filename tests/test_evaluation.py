@@ -8,7 +8,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import NearestCentroid
 
-from vergence.evaluation import few_labels, knn, layers, linear_probe, nearest_centre, wilson
+from vergence.evaluation import few_labels, knn, label_curve, layers, linear_probe, nearest_centre, wilson
 
 
 def blobs(n=300, d=8, classes=3, noise=1.0, seed=0):
@@ -111,6 +111,16 @@ def test_few_labels_uses_that_many_labels_of_each_class():
     assert seen == [[4, 4, 4]] * 3
     assert result.interval[0] <= result.accuracy <= result.interval[1]
     assert result.accuracy < nearest_centre(train_h, train_labels, test_h, test_labels).accuracy
+
+
+def test_a_curve_of_labels_ends_with_all_of_them():
+    train_h, train_labels, test_h, test_labels = splits(noise=5.0)
+    curve = label_curve(train_h, train_labels, test_h, test_labels, counts=(1, 20, 1000), draws=5)
+    assert [point.choices["per_class"] for point in curve] == [1, 20, 100]
+    assert curve[0].accuracy < curve[1].accuracy < curve[2].accuracy + 0.05
+    assert curve[0].choices["spread"] > curve[1].choices["spread"]  # luck counts for more where labels are fewer
+    assert curve[1].accuracy == few_labels(train_h, train_labels, test_h, test_labels, per_class=20, draws=5).accuracy
+    assert curve[2].accuracy == nearest_centre(train_h, train_labels, test_h, test_labels).accuracy
 
 
 def test_layers_show_where_the_information_ends():

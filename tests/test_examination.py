@@ -168,6 +168,7 @@ def test_results_follow_the_agreed_format():
     assert "floor" in results["diagnostics"]["uniformity"]
     assert {"features", "labels", "classifier", "accuracy", "low", "high", "n"} == set(results["accuracy"][0])
     assert len(results["spectrum"]["singular_values"]) == 32
+    assert [point["per_class"] for point in results["few_labels"]] == [1, 2, 5, 10, 20, 50 * 512 / 500]
 
 
 def test_arrays_and_tensors_and_memory_maps_give_the_same(tmp_path):

@@ -11,13 +11,12 @@ from torch.nn.functional import normalize
 
 from vergence import assembly, evaluation, features, training
 from vergence.assembly import Assembled
-from vergence.examination import examine
+from vergence.examination import FEW, Split, examine, few_labels
 from vergence.methods import customised
 from vergence.run import Run
 from vergence.theory import Certificate, generalisation_bound, limit_of_contrastive
 
 BASELINE_SAMPLES = 10_000  # the untrained encoder and the raw pixels are compared on at most this many samples
-FEW = 5  # labels a class in the few-label figures
 
 
 def freeze(parts: Assembled, run: Run) -> None:
@@ -81,7 +80,9 @@ def assess(run: Run) -> dict[str, Any]:
     ).to_dict()
     results["certificates"] = [certificate.to_dict() for certificate in certificates(file)]
     if train.labels is not None and test.labels is not None:
-        results["accuracy"] = list(accuracies(run, train, test))
+        sets = labelled(run, train, test)
+        results["accuracy"] = [row for name, arrays in sets.items() for row in accuracies(name, arrays)]
+        results["few_labels"] = [row for name, arrays in sets.items() for row in few_labels(name, arrays)]
     results |= run.read_json("samples.json") or {}
     run.write_json("results.json", results)
     return results
@@ -108,22 +109,24 @@ def _projector(run: Run) -> dict[str, torch.Tensor] | None:
     return {name.removeprefix(prefix): value for name, value in checkpoint.tensors.items() if name.startswith(prefix)}
 
 
-def accuracies(run: Run, train: features.Features, test: features.Features) -> Iterator[dict[str, Any]]:
-    """Every classifier with all labels and with five a class, on the trained encoder and on its baselines."""
+def labelled(run: Run, train: features.Features, test: features.Features) -> dict[str, Split]:
+    """Training and test rows of the trained encoder and of its baselines."""
     sets = {"trained encoder": (train, test)}
     file = run.path / "baselines.safetensors"
     if file.exists():
         sets["untrained encoder"] = (features.read(file, "untrained_train"), features.read(file, "untrained_test"))
         if features.holds(file, "raw_train"):
             sets["raw pixels"] = (features.read(file, "raw_train"), features.read(file, "raw_test"))
-    classifiers = (evaluation.linear_probe, evaluation.knn, evaluation.nearest_centre)
-    for name, (seen, held_out) in sets.items():
-        arrays = (seen.h, seen.labels, held_out.h, held_out.labels)
-        for classifier in classifiers:
-            yield {"features": name, "labels": "all", **classifier(*arrays).to_dict()}
-        for classifier in (evaluation.nearest_centre, evaluation.linear_probe):
-            few = evaluation.few_labels(*arrays, per_class=FEW, classifier=classifier)
-            yield {"features": name, "labels": f"{FEW} per class", **few.to_dict()}
+    return {name: (seen.h, seen.labels, left.h, left.labels) for name, (seen, left) in sets.items()}
+
+
+def accuracies(name: str, arrays: Split) -> Iterator[dict[str, Any]]:
+    """Every classifier with all labels, and with five a class."""
+    for classifier in (evaluation.linear_probe, evaluation.knn, evaluation.nearest_centre):
+        yield {"features": name, "labels": "all", **classifier(*arrays).to_dict()}
+    for classifier in (evaluation.nearest_centre, evaluation.linear_probe):
+        few = evaluation.few_labels(*arrays, per_class=FEW, classifier=classifier)
+        yield {"features": name, "labels": f"{FEW} per class", **few.to_dict()}
 
 
 def trained(run: Run) -> Assembled:

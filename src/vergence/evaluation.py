@@ -4,8 +4,8 @@ Arrays or tensors go in; every classifier returns an :class:`Accuracy`. Nothing 
 """
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ Array = Any  # a numpy array or a torch tensor
 
 # Penalties on the mean cross-entropy of features scaled to unit mean square: from "none to speak of" to "heavy".
 PENALTIES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+LABELS = (1, 2, 5, 10, 20, 50)  # of each class, along a curve of few labels
 TILE = 1024  # queries per tile: 1024 x 50,000 float32 scores are 200 MB
 
 
@@ -151,8 +152,33 @@ def few_labels(
     accuracies = np.array([result.accuracy for result in results])
     low, high = _student(accuracies)
     last = results[-1]
-    choices = {"per_class": per_class, "draws": draws}
+    spread = float(accuracies.std(ddof=1)) if draws > 1 else 0.0
+    choices = {"per_class": per_class, "draws": draws, "spread": spread}
     return Accuracy(float(accuracies.mean()), (low, high), last.n, last.predictions, last.classifier, choices)
+
+
+def label_curve(
+    train_h: Array,
+    train_labels: Array,
+    test_h: Array,
+    test_labels: Array,
+    *,
+    counts: Sequence[int] = LABELS,
+    draws: int = 10,
+    classifier: Callable[..., Accuracy] = nearest_centre,
+    seed: int = 0,
+) -> tuple[Accuracy, ...]:
+    """Accuracy against labels a class: ``few_labels`` at each of ``counts`` that every class has, and at last all.
+
+    ``per_class`` of the last point is the mean over classes, and its interval is the classifier's own.
+    """
+    data = (train_h, train_labels, test_h, test_labels)
+    _, available = np.unique(_numpy(train_labels), return_counts=True)
+    known = [count for count in counts if count <= available.min() and count < available.mean()]
+    curve = [few_labels(*data, per_class=count, draws=draws, classifier=classifier, seed=seed) for count in known]
+    everything = classifier(*data)
+    choices = {**everything.choices, "per_class": float(available.mean()), "draws": 1, "spread": 0.0}
+    return *curve, replace(everything, choices=choices)
 
 
 def layers(

@@ -19,6 +19,8 @@ WHOLE = ("thermometer", "spectrum", "collapse")  # measured things with a place 
 CLASSIFIERS = (evaluation.linear_probe, evaluation.knn, evaluation.nearest_centre)
 FEW = 5  # labels of each class in the few-label setting
 
+Split = tuple[Array, Array, Array, Array]  # training rows and labels, test rows and labels
+
 
 @dataclass(frozen=True)
 class Examination:
@@ -30,6 +32,7 @@ class Examination:
     findings: tuple[Finding, ...]
     measured: Mapping[str, Any]
     accuracy: tuple[Mapping[str, Any], ...]
+    few_labels: tuple[Mapping[str, Any], ...]
     recommendations: tuple[Mapping[str, Any], ...]
     notes: tuple[str, ...]
 
@@ -47,6 +50,7 @@ class Examination:
                 "faults": list(self.faults),
                 **wholes,
                 "accuracy": list(self.accuracy),
+                "few_labels": list(self.few_labels),
                 "diagnostics": numbers,
                 "recommendations": list(self.recommendations),
                 "notes": list(self.notes),
@@ -98,9 +102,11 @@ def examine(
     found = {finding.fault: finding for look in looks for finding in look.findings if finding is not None}
     findings = tuple(sorted(found.values(), key=lambda finding: faults.GRAVITY.index(finding.fault)))
     label, sentence, evidence = verdict(findings, measured, n=n)
-    accuracy = accuracies(h, labels, train_h, train_labels, classifiers=classifiers, seed=seed)
+    data = _split(h, labels, train_h, train_labels, seed=seed) if classifiers else None
+    accuracy = tuple(accuracies(data, classifiers=classifiers, seed=seed)) if data else ()
+    few = tuple(few_labels("representations", data, seed=seed)) if data else ()
     advice = recommendations(findings, measured)
-    return Examination(label, sentence, evidence, findings, measured, tuple(accuracy), advice, _notes(n))
+    return Examination(label, sentence, evidence, findings, measured, accuracy, few, advice, _notes(n))
 
 
 def verdict(findings: tuple[Finding, ...], measured: Mapping[str, Any], *, n: int) -> tuple[str, str, tuple[str, ...]]:
@@ -122,28 +128,34 @@ def verdict(findings: tuple[Finding, ...], measured: Mapping[str, Any], *, n: in
 
 
 def accuracies(
-    h: Array,
-    labels: Array | None,
-    train_h: Array | None,
-    train_labels: Array | None,
-    *,
-    classifiers: tuple[Callable[..., evaluation.Accuracy], ...],
-    seed: int = 0,
+    data: Split, *, classifiers: tuple[Callable[..., evaluation.Accuracy], ...], seed: int = 0
 ) -> Iterator[dict[str, Any]]:
-    """Rows of the table of accuracies; without training rows, four fifths of ``h`` serve, and the rest is tested."""
-    if labels is None or not classifiers:
-        return
+    """Rows of the table of accuracies."""
+    for classifier in classifiers:
+        yield {"features": "representations", "labels": "all", **classifier(*data).to_dict()}
+    few = evaluation.few_labels(*data, per_class=FEW, seed=seed)
+    yield {"features": "representations", "labels": f"{FEW} per class", **few.to_dict()}
+
+
+def few_labels(features: str, data: Split, *, seed: int = 0) -> Iterator[dict[str, Any]]:
+    """The points of a curve of few labels, with the spread over draws of which samples are labelled."""
+    for point in evaluation.label_curve(*data, seed=seed):
+        choices = {name: point.choices[name] for name in ("per_class", "draws", "spread")}
+        yield {"features": features, **choices, **point.to_dict()}
+
+
+def _split(
+    h: Array, labels: Array | None, train_h: Array | None, train_labels: Array | None, *, seed: int
+) -> Split | None:
+    """Training rows and test rows; without training rows, four fifths of ``h`` serve, and the rest is tested."""
+    if labels is None:
+        return None
     values = np.asarray(labels)
     data = (train_h, train_labels, h, values)
     if train_h is None or train_labels is None:
         fit, held_out = train_test_split(np.arange(len(values)), test_size=0.2, random_state=seed)
         data = (h[fit], values[fit], h[held_out], values[held_out])
-    if len(np.unique(np.asarray(data[1]))) < 2:
-        return
-    for classifier in classifiers:
-        yield {"features": "representations", "labels": "all", **classifier(*data).to_dict()}
-    few = evaluation.few_labels(*data, per_class=FEW, seed=seed)
-    yield {"features": "representations", "labels": f"{FEW} per class", **few.to_dict()}
+    return data if len(np.unique(np.asarray(data[1]))) > 1 else None
 
 
 def _matching_evidence(measured: Mapping[str, Any]) -> tuple[str, ...]:
