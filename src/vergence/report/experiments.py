@@ -3,12 +3,15 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from vergence.report.colours import INK, category
+from vergence.report.colours import ACCENT, INK, LINE, QUIET, category
 from vergence.report.figures import MARKERS, canvas, legend, level, verbatim
 
 Cells = Mapping[str, Mapping[float, Sequence[float]]]
+
+SHADE = LinearSegmentedColormap.from_list("shade", [f"{ACCENT}00", ACCENT])  # from nothing, so on any page
 
 
 def curves(
@@ -76,4 +79,32 @@ def scatter(points: Mapping[str, Mapping[str, tuple[float, float]]], across: str
     axes.margins(0.12)
     if len(points) > 1:
         legend(axes)
+    return figure
+
+
+def around_the_circle(panels: Mapping[str, np.ndarray], classes: Sequence[str]) -> Figure:
+    """Where each class lies on the circle, darker where there is more of it, under the density of all classes.
+
+    ``panels[title]`` counts samples by class and angle, in equal bins from -180 to 180 degrees.
+    """
+    lines = -(-len(panels) // 2)
+    figure = Figure(figsize=(5.0, 2.4 * lines + 0.2), layout="constrained", facecolor="none")
+    grid = figure.add_gridspec(2 * lines, 2, height_ratios=[1, 2] * lines)
+    for number, (title, counts) in enumerate(panels.items()):
+        line, place = divmod(number, 2)
+        above = figure.add_subplot(grid[2 * line, place], facecolor="none")
+        below = figure.add_subplot(grid[2 * line + 1, place], facecolor="none", sharex=above)
+        shares = counts / counts.mean(axis=1, keepdims=True)
+        above.stairs(shares.mean(axis=0), np.linspace(-180, 180, counts.shape[1] + 1), color=ACCENT, linewidth=1.4)
+        above.axhline(1.0, color=INK, linestyle="-.", linewidth=1.0)
+        above.set_title(verbatim(title), color=INK, fontsize=9)
+        above.set_ylim(bottom=0)
+        below.imshow(shares, aspect="auto", extent=(-180, 180, len(counts) - 0.5, -0.5), cmap=SHADE, vmin=0)
+        below.set_yticks(range(len(classes)), [verbatim(name) for name in classes] if not place else [], fontsize=7)
+        below.set_xticks([-180, -90, 0, 90, 180])
+        for axes in (above, below):
+            axes.tick_params(colors=QUIET, length=0, labelsize=7, labelbottom=axes is below)
+            axes.spines[:].set_color(LINE)
+    figure.supxlabel("angle in degrees", color=QUIET, fontsize=10)
+    figure.supylabel("class, and density / uniform density", color=QUIET, fontsize=10)
     return figure

@@ -1,0 +1,186 @@
+"""Claims of Wang & Isola on the circle: its picture, the points that cover it, and why features lie on a sphere."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import torch
+from scipy.special import eval_chebyt, eval_legendre
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from vergence import assembly, evaluation, features, objectives, optim, training
+from vergence.assembly import Assembled
+from vergence.claims.claim import Outcome, claim
+from vergence.claims.laboratory import Laboratory, Row, column, mean, spoken
+from vergence.config import Config
+from vergence.diagnostics import uniformity
+from vergence.encoders import with_width
+from vergence.information import BOUNDS
+from vergence.information.critics import InnerProduct
+from vergence.learners.reference import Classifier
+from vergence.report.experiments import around_the_circle, curves, marks
+
+HEADS = {"projector": (0, 2)}
+PRINTED = {"random initialisation": 0.8474, "supervised": 0.2380, "contrastive": 0.2088}  # their Fig. 4
+BINS = 72  # of 5 degrees
+POINTS = (16, 32, 64)
+DEGREES = tuple(range(1, 7))  # of harmonics: how a law of points differs from the uniform one, from coarse to fine
+STARTS = 2
+FACTORS = (1.0, 2.0, 4.0, 8.0)
+
+
+def on_the_circle(parts: Assembled) -> Row:
+    """The average potential of held-out samples on the circle, a linear probe there, and where each class lies."""
+    splits = parts.samples, assembly.load(replace(parts.config, limit=0), "test")
+    train, test = (features.extract(parts.learner.branch, samples, parts.recipe) for samples in splits)
+    z = normalize(test.h, dim=1)
+    probe = evaluation.linear_probe(normalize(train.h, dim=1), train.labels, z, test.labels)
+    degrees, names = torch.atan2(z[:, 1], z[:, 0]).rad2deg(), parts.samples.classes
+    counts = [torch.histc(degrees[test.labels == label], BINS, -180, 180).tolist() for label in range(len(names))]
+    potential = math.exp(uniformity(z, t=2.0).value)
+    return {"potential": potential, "accuracy": probe.accuracy, "counts": counts, "classes": names}
+
+
+class OnTheCircle(Classifier):
+    """Classifies directions, so that what it learns lies on the circle as well."""
+
+    def outputs(self, views: Sequence[Tensor]) -> list[Tensor]:
+        return [self.classifier(normalize(self.encoder(view), dim=1)) for view in views]
+
+
+def supervised_on_the_circle(config: Config) -> Row:
+    """The same after training with the labels: cross-entropy of a linear classifier on the circle."""
+    parts = assembly.assemble(config)
+    branch = with_width(parts.learner.branch, 2)
+    learner = OnTheCircle(parts.learner.method, branch, classes=len(parts.samples.classes)).to(assembly.device(config))
+    optimiser = optim.optimiser(learner, parts.config.optim)
+    for _ in training.fit(learner, optimiser, parts.samples, parts.recipe, parts.config):
+        pass
+    return on_the_circle(parts)
+
+
+@claim(
+    201,
+    "On the circle, features of CIFAR-10 are nearly uniform after contrastive training, less so after supervised "
+    "training, and not at all at random initialisation.",
+    source="wang_isola",
+    kind="training",
+    tolerance="order of mean potentials over seeds",
+    minutes=5.0,
+)
+def features_on_the_circle(laboratory: Laboratory) -> Outcome:
+    configs = [laboratory.config(method="simclr", heads=HEADS, seed=seed) for seed in laboratory.seeds]
+    name = supervised_on_the_circle.__qualname__
+    kinds = {
+        "random initialisation": laboratory.trials(method="simclr", heads=HEADS, epochs=0, measure=on_the_circle),
+        "supervised": [
+            laboratory.remember(name, config.settings(), partial(supervised_on_the_circle, config))
+            for config in configs
+        ],
+        "contrastive": laboratory.trials(method="simclr", heads=HEADS, measure=on_the_circle),
+        "alignment and uniformity": laboratory.trials(method="align_uniform", heads=HEADS, measure=on_the_circle),
+    }
+    floor = math.exp(objectives.uniformity_floor(2, t=2.0))
+    potentials = {kind: mean(rows, "potential") for kind, rows in kinds.items()}
+    words = "; ".join(
+        f"{kind} {spoken(rows, 'potential')}" + (f" (paper {PRINTED[kind]:.4f})" if kind in PRINTED else "")
+        + f", accuracy {spoken(rows, 'accuracy')}"
+        for kind, rows in kinds.items()
+    )  # fmt: skip
+    panels = {f"{kind}: {rows[0]['potential']:.3f}": np.array(rows[0]["counts"]) for kind, rows in kinds.items()}
+    measured = {"measured": {kind: column(rows, "potential") for kind, rows in kinds.items()}}
+    paper = {"paper": {kind: [value] for kind, value in PRINTED.items()}}
+    pictures = {
+        "circle": around_the_circle(panels, kinds["contrastive"][0]["classes"]),
+        "potential": marks({**measured, **paper}, "average Gaussian potential", levels={"minimum": floor}),
+    }
+    holds = potentials["random initialisation"] > potentials["supervised"] > potentials["contrastive"]
+    return Outcome(holds, f"average potential: {words}; minimum {floor:.4f}", potentials, pictures)
+
+
+@claim(
+    205,
+    "Points that minimise the pairwise Gaussian potential converge to the uniform law.",
+    source="wang_isola",
+    kind="monte_carlo",
+    tolerance="potential within 0.1 %, harmonics of degree 1 to 4 under 1 % of random points'",
+)
+def minimisers_are_uniform() -> Outcome:
+    excess: dict[str, dict[float, list[float]]] = {}
+    unevenness: dict[str, dict[float, list[float]]] = {}
+    for d, shape in ((2, "circle"), (3, "sphere")):
+        for kind, move in (("random", lambda z: z), ("minimal", _minimised)):
+            laws = {n: [move(_points(n, d, seed)) for seed in range(STARTS)] for n in POINTS}
+            excess[f"{kind}, {shape}"] = {n: [_excess(z) for z in points] for n, points in laws.items()}
+            unevenness[f"{kind}, {shape}"] = {k: [_power(z, k) for z in laws[POINTS[-1]]] for k in DEGREES}
+    ends = [f"minimal, {shape}" for shape in ("circle", "sphere")]
+    above = max(max(excess[end][POINTS[-1]]) for end in ends)
+    power = max(max(unevenness[end][degree]) for end in ends for degree in DEGREES[:4])
+    words = f"potential {above:.1e} above the minimum, harmonics {power:.1e} of random points'"
+    pictures = {
+        "excess": curves(excess, "number of points", "potential / minimum - 1", logarithmic=True),
+        "harmonics": curves(unevenness, "degree of the harmonic", "power / that of random points"),
+    }
+    return Outcome(above < 1e-3 and power < 1e-2, words, {"excess": above, "harmonics": power}, pictures)
+
+
+@claim(
+    206,
+    "Without normalisation the softmax can be made arbitrarily sharp by scaling the features.",
+    source="wang_isola",
+    tolerance="loss under 1e-8 unnormalised, unchanged to 1e-12 normalised",
+)
+def scaling_sharpens_the_softmax() -> Outcome:
+    z1 = normalize(_points(64, 16, 0), dim=1)
+    z2 = normalize(z1 + 0.3 * normalize(_points(64, 16, 1), dim=1), dim=1)
+    raw = {
+        factor: math.log(64) - float(BOUNDS["info_nce"](InnerProduct()(factor * z1, factor * z2))) for factor in FACTORS
+    }
+    unit = {factor: float(objectives.info_nce(factor * z1, factor * z2, temperature=1.0)) for factor in FACTORS}
+    losses = list(raw.values())
+    falls = all(after < before for before, after in pairwise(losses)) and losses[-1] < 1e-8
+    change = max(unit.values()) - min(unit.values())
+    words = (
+        f"features times 1 to {FACTORS[-1]:g}: loss {losses[0]:.3f} to {losses[-1]:.1e} without normalisation, "
+        f"{unit[1.0]:.3f} with it (changes by {change:.0e})"
+    )
+    series = {"as they are": raw, "normalised": unit}
+    cells = {name: {x: [loss] for x, loss in values.items()} for name, values in series.items()}
+    picture = curves(cells, "factor on all features", "contrastive loss in nats", logarithmic=True)
+    return Outcome(falls and change < 1e-12, words, {"raw": losses, "normalised": unit[1.0]}, {"loss": picture})
+
+
+def _points(n: int, d: int, seed: int) -> Tensor:
+    return torch.randn(n, d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def _minimised(z: Tensor) -> Tensor:
+    """The points after descent on their uniformity."""
+    z = z.clone().requires_grad_()
+    optimiser = torch.optim.LBFGS([z], max_iter=40, line_search_fn="strong_wolfe")
+
+    def loss() -> Tensor:
+        optimiser.zero_grad()
+        value = objectives.uniformity(z, t=2.0)
+        value.backward()
+        return value
+
+    optimiser.step(loss)
+    return z.detach()
+
+
+def _excess(z: Tensor) -> float:
+    """The average potential over the least that as many points could have, less one."""
+    n, d = z.shape
+    return math.exp(float(objectives.uniformity(z, t=2.0)) - objectives.uniformity_floor(d, t=2.0, n=n)) - 1
+
+
+def _power(z: Tensor, degree: int) -> float:
+    """What the law of the points has of the harmonics of a degree, over what random points have in the mean."""
+    u = normalize(z, dim=1).numpy()
+    polynomial = eval_chebyt if u.shape[1] == 2 else eval_legendre
+    return len(u) * float(polynomial(degree, np.clip(u @ u.T, -1, 1)).mean())
