@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from torch import nn
 
 from vergence import assembly, evaluation, features, optim, training
@@ -118,7 +120,7 @@ def capacity_belongs_in_the_encoder(laboratory: Laboratory) -> Outcome:
     first, *_, last = next(iter(cells.values()))
     falls = {critic: row[first] - row[last] for critic, row in accuracies.items()}
     lost = {critic: row[first] - row[last] for critic, row in bounds.items()}
-    pictures = {critic: curves(_by_layer(row), "layer", PROBE) for critic, row in cells.items()}
+    pictures = {critic: _by_layer(row) for critic, row in cells.items()}
     return Outcome(
         min(falls.values()) > 0 and max(lost.values()) < 0.1,
         "layers of encoder + critic: "
@@ -191,11 +193,17 @@ def _probes(parts: Assembled, chain: nn.Module) -> list[float]:
     ]
 
 
-def _by_layer(row: Mapping[str, Sequence[Row]]) -> dict[str, dict[float, list[float]]]:
-    return {
-        name: {number: list(values) for number, values in enumerate(zip(*column(rows, "layers"), strict=True), 1)}
+def _by_layer(row: Mapping[str, Sequence[Row]]) -> Figure:
+    """Probes along the layers, a line for each place of the boundary."""
+    cells = {
+        name: {
+            float(number): list(values) for number, values in enumerate(zip(*column(rows, "layers"), strict=True), 1)
+        }
         for name, rows in row.items()
     }
+    figure = curves(cells, "layer, counted from the pixels", PROBE)
+    figure.axes[0].xaxis.set_major_locator(MaxNLocator(integer=True))
+    return figure
 
 
 def _epochs(laboratory: Laboratory, eighths: int) -> dict[str, int]:

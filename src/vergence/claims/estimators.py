@@ -52,7 +52,7 @@ def every_estimator_climbs(laboratory: Laboratory) -> Outcome:
         f"InfoNCE {_row(means['InfoNCE'][2:])} at 6, 8 and 10 nats (log 64 is {math.log(BATCH):.2f}); deviation of NWJ "
         f"{_row(wavering)} at 2, 6 and 10; at 10: {', '.join(f'{name} {row[-1]:.2f}' for name, row in means.items())}",
         {"means": means, "deviations": deviations},
-        {"staircase": _staircases(climbs), "deviation": _by_stair(climbs, "deviation", "deviation between batches")},
+        {"staircase": _staircases(climbs), "deviation": _by_stair(climbs, "deviation", "deviation of a batch in nats")},
         why=f"Nearest to 10 nats is {nearest}." if not nearest.startswith("SMILE") else "",
     )
 
@@ -78,14 +78,7 @@ def entropies_count_beyond_the_batch(laboratory: Laboratory) -> Outcome:
         error < 1.5 and max(column(cells["InfoNCE"], "mean")) <= 4.86,
         f"in truth {nats:.2f} nats; " + ", ".join(f"{name} {spoken(rows, 'mean')}" for name, rows in cells.items()),
         {"truth": nats, "error": error},
-        {
-            "along": curves(
-                {name: _lines(rows) for name, rows in cells.items()},
-                "training step",
-                "estimate in nats",
-                levels={"truth": nats, "ln 128": math.log(128)},
-            )
-        },
+        {"along": _along(cells, "estimate in nats", {"truth": nats, "ln 128": math.log(128)})},
     )
 
 
@@ -100,28 +93,22 @@ def entropies_count_beyond_the_batch(laboratory: Laboratory) -> Outcome:
 def dependent_batches_deceive_a_trained_critic(laboratory: Laboratory) -> Outcome:
     steps = {"smallest": 20, "small": 1000, "paper": 20_000}[laboratory.name]
     cells = {
-        f"{name}, {kind} pairs": [_deceived(laboratory, bound, steps, shared, seed) for seed in laboratory.seeds]
+        name: {
+            kind: [_deceived(laboratory, bound, steps, shared, seed) for seed in laboratory.seeds]
+            for kind, shared in {"dependent pairs": True, "independent pairs": False}.items()
+        }
         for name, bound in {"InfoNCE": "info_nce", "NWJ": "nwj"}.items()
-        for kind, shared in {"dependent": True, "independent": False}.items()
     }
     truth = correlated_information(0.2)
-    holds = all(
-        mean(cells[f"{name}, dependent pairs"], "mean")
-        >= max(5 * truth, 2 * mean(cells[f"{name}, independent pairs"], "mean"))
-        for name in ("InfoNCE", "NWJ")
-    )
+    means = {name: [mean(rows, "mean") for rows in group.values()] for name, group in cells.items()}
+    words = [
+        f"{name} of {kind} {spoken(rows, 'mean')}" for name, group in cells.items() for kind, rows in group.items()
+    ]
     return Outcome(
-        holds,
-        f"in truth {truth:.4f} nats; " + ", ".join(f"{name} {spoken(rows, 'mean')}" for name, rows in cells.items()),
-        {name: column(rows, "mean") for name, rows in cells.items()},
-        {
-            "along": curves(
-                {name: _lines(rows) for name, rows in cells.items()},
-                "training step",
-                "bound in nats",
-                levels={"truth": truth},
-            )
-        },
+        all(seen >= max(5 * truth, 2 * control) for seen, control in means.values()),
+        f"in truth {truth:.4f} nats; {', '.join(words)}",
+        means,
+        {name: _along(group, f"{name} in nats", {"truth": truth}) for name, group in cells.items()},
     )
 
 
@@ -175,6 +162,10 @@ def _lines(rows: Sequence[Row]) -> dict[float, list[float]]:
     }
 
 
+def _along(cells: Mapping[str, Sequence[Row]], up: str, levels: Mapping[str, float]) -> Figure:
+    return curves({name: _lines(rows) for name, rows in cells.items()}, "training step", up, levels=levels)
+
+
 def _over_seeds(climbs: Mapping[str, list[list[Row]]], key: str) -> dict[str, list[float]]:
     """A figure of every stair, averaged over seeds."""
     return {
@@ -191,7 +182,7 @@ def _by_stair(climbs: Mapping[str, list[list[Row]]], key: str, up: str) -> Figur
         name: {stair[0]["nats"]: column(stair, key) for stair in zip(*seeds, strict=True)}
         for name, seeds in climbs.items()
     }
-    return curves(cells, "information in nats", f"{up}, in nats")
+    return curves(cells, "information in nats", up)
 
 
 def _staircases(climbs: Mapping[str, list[list[Row]]]) -> Figure:
@@ -207,6 +198,7 @@ def _staircases(climbs: Mapping[str, list[list[Row]]]) -> Figure:
         axes.axhline(math.log(BATCH), color=QUIET, linestyle=":", linewidth=1.2)
         axes.set_title(name, fontsize=10, color=INK)
         axes.set_ylim(0, 14)
+        axes.set_xticks(np.arange(len(STAIRS)) + 0.5, [f"{nats:g}" for nats in STAIRS])
         axes.grid(color=LINE, linewidth=0.6)
         axes.tick_params(colors=QUIET, length=0)
         axes.spines[["top", "right", "left"]].set_visible(False)
@@ -215,6 +207,6 @@ def _staircases(climbs: Mapping[str, list[list[Row]]]) -> Figure:
     panels[-1].plot([], [], color=QUIET, linestyle=":", label="log 64, the ceiling of InfoNCE")
     panels[-1].fill_between([], [], [], color=category(0), alpha=0.25, label="least to largest seed")
     panels[-1].legend(frameon=False, fontsize=9, labelcolor=INK, loc="center")
-    figure.supxlabel("stair, each of as many training steps", color=QUIET, fontsize=10)
+    figure.supxlabel("true information in nats, raised along training", color=QUIET, fontsize=10)
     figure.supylabel("estimate in nats", color=QUIET, fontsize=10)
     return figure
