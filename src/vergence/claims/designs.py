@@ -201,7 +201,7 @@ def _by_layer(row: Mapping[str, Sequence[Row]]) -> Figure:
         }
         for name, rows in row.items()
     }
-    figure = curves(cells, "layer, counted from the pixels", PROBE)
+    figure = curves(cells, "layer (lines: how many in encoder + critic)", PROBE)
     figure.axes[0].xaxis.set_major_locator(MaxNLocator(integer=True))
     return figure
 
