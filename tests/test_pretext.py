@@ -2,11 +2,17 @@
 
 import math
 
+import pytest
 import torch
 from torch import nn
 
 from narrow import SHAPE, narrow, views
+from vergence.config import Config
+from vergence.data import from_arrays
 from vergence.learners.pretext import colour_classes, lab
+from vergence.optim import optimiser
+from vergence.training import fit, restore, state
+from vergence.views import VIEWS
 
 
 def optimised(learner: nn.Module, batches, *, rate: float = 1e-2) -> float:
@@ -46,6 +52,19 @@ def test_colourisation_learns_colours_from_lightness_beyond_their_frequency():
     classes = colour_classes(nn.functional.adaptive_avg_pool2d(lab(held_out)[1], 4)).flatten(1)
     frequency = torch.stack([torch.bincount(cell, minlength=529) for cell in classes.T]) / len(held_out)
     assert learner.eval()([held_out]) < 0.5 * torch.special.entr(frequency).sum(1).mean()
+
+
+@pytest.mark.parametrize("name", ["rotation", "colourisation", "bigan"])
+def test_a_resumed_training_repeats_an_undisturbed_one(name):
+    samples, recipe = from_arrays(landscapes(24, 0).numpy()), VIEWS["identity"]()
+    config = Config(data="memory", method=name, encoder="mlp", views="identity", epochs=3, batch=8)
+    whole, halted, resumed = ((learner, optimiser(learner, config.optim)) for learner in (narrow(name) for _ in "abc"))
+    losses = [step.loss for step in fit(*whole, samples, recipe, config)]
+    for step in fit(*halted, samples, recipe, config):
+        if step.number == 4:
+            break
+    restore(*resumed, state(*halted))
+    assert [step.loss for step in fit(*resumed, samples, recipe, config, start=4)] == losses[4:]
 
 
 def test_grey_has_no_colour_and_white_has_lightness_one_hundred():
