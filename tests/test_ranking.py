@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from vergence.data import Samples
+from vergence.pipeline import suit
 from vergence.ranking import augmentation_sets, rank_views
 from vergence.views import from_letters
 
@@ -89,6 +90,14 @@ def test_the_default_sets_are_pairs_the_ladder_and_strengths():
     assert len(augmentation_sets()) == 10 + 4 + 3
 
 
+def test_sets_are_named_by_letters_and_strength():
+    named = augmentation_sets(["abc", "ad:0.25"])
+    assert list(named) == ["(a,b,c)", "(a,d) x 0.25"]
+    assert named["(a,d) x 0.25"].describe() == from_letters("ad", strength=0.25).describe()
+    with pytest.raises(ValueError, match="got 'ad:strong'"):
+        augmentation_sets(["ad:strong"])
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -102,3 +111,11 @@ def test_the_default_sets_are_pairs_the_ladder_and_strengths():
 def test_bad_input_is_refused_in_words(options, words):
     with pytest.raises(ValueError, match=words):
         ranked(**options)
+
+
+def test_the_stage_ranks_named_sets_and_writes_a_page(tmp_path):
+    page = tmp_path / "views.html"
+    answer = suit(sets=("ad", "e"), per_class=4, view_count=3, resamples=2, output=page, quiet=True)
+    assert {row["name"] for row in answer.to_dict()["sets"]} == {"(a,d)", "(e)"}
+    assert "Outside the main part" in page.read_text(encoding="utf-8")
+    assert json.dumps(answer.to_dict())

@@ -54,6 +54,8 @@ GLOSSARY = {
     "batch": "samples in the batch that gave the loss",
     "width": "dimensions of the embeddings that gave the loss",
     "drop_nan": "leave out rows that hold NaN or infinity",
+    "sets": "augmentation sets by letters, such as ad abc ad:0.25; (a) crop, (b) blur, (c) grey, (d) colour, (e) flip",
+    "encoder": "a run directory: distances among its representations instead of pixels",
     "per_class": "samples of each class that are looked at",
     "view_count": "views of each sample, itself among them",
     "resamples": "resamplings of the views, for the interval",
@@ -194,6 +196,8 @@ def compare(runs: tuple[Path, ...], *, output: Path | None = None) -> Answer:
 def suit(
     *,
     data: str = "digits",
+    sets: tuple[str, ...] = (),
+    encoder: Path | None = None,
     per_class: int = 50,
     view_count: int = 24,
     resamples: int = 5,
@@ -204,13 +208,13 @@ def suit(
 ) -> Answer:
     """Rank augmentation sets before training, by how well they concentrate the classes of your data."""
     samples = datasets.load(data, split="train")
-    sets = augmentation_sets()
-    with Progress(len(sets), quiet=quiet) as progress:
+    recipes, where = augmentation_sets(sets), {} if encoder is None else _space(encoder)
+    with Progress(len(recipes), quiet=quiet) as progress:
         ranking = rank_views(
-            samples, sets, per_class=per_class, views=view_count, resamples=resamples, seed=seed,
+            samples, recipes, per_class=per_class, views=view_count, resamples=resamples, seed=seed, **where,
             progress=lambda name: progress.advance(per_class),
         )  # fmt: skip
-    survey = survey_views(samples, sets[ranking.sets[0].name], per_class=per_class, seed=seed) if graph else None
+    survey = survey_views(samples, recipes[ranking.sets[0].name], per_class=per_class, seed=seed) if graph else None
     lines = [ranking.table(), *([survey.summary()] if survey else [])]
     if output is not None:
         command = f"vergence views --data {data} --per-class {per_class} --view-count {view_count}"
@@ -297,6 +301,12 @@ def _train_together(place: Run, devices: int, *, quiet: bool) -> Answer:
         step = f"step {saved.step} is saved, --resume continues" if saved else "nothing is saved"
         raise RuntimeError(f"The processes failed with status {status}; {step}.")
     return write_report(place.path)
+
+
+def _space(run: Path) -> dict[str, Any]:
+    """The space of a run's representations, for distances."""
+    backbone = trained(Run(run)).learner.encoder
+    return {"embed": lambda batch: features.encoded(backbone, batch), "space": f"representations of {run}"}
 
 
 def _loss_alone(

@@ -84,24 +84,29 @@ class Ranking:
 
     def figure(self) -> Any:
         """The curves 1 - sigma against delta, as a matplotlib figure."""
-        from matplotlib.figure import Figure
+        from vergence.report.colours import CATEGORIES, category
+        from vergence.report.figures import MARKERS, canvas, legend
 
-        figure = Figure(figsize=(7, 4.5), layout="constrained")
-        axes = figure.subplots()
-        for row in self.sets:
-            axes.plot(self.deltas, row.curve, marker="o", markersize=3, label=f"{row.name}  {row.score:.2f}")
-        axes.set(xlabel=f"delta ({self.space})", ylabel="1 - sigma, mean over classes", ylim=(0, 1))
-        axes.legend(fontsize=7, ncols=2, frameon=False)
+        figure, axes = canvas(f"delta ({self.space})", "1 - sigma", height=2.8 + 0.1 * len(self.sets))
+        for number, row in enumerate(self.sets):
+            line = "-" if number < len(CATEGORIES) else "--"
+            marker, label = MARKERS[number % len(MARKERS)], f"{row.name} {row.score:.2f}"
+            axes.plot(self.deltas, row.curve, line, color=category(number), marker=marker, markersize=4, label=label)
+        axes.set_ylim(0, 1)
+        legend(axes)
         return figure
 
 
-def augmentation_sets() -> dict[str, Recipe]:
-    """Every pair and the ladder of crop, blur, colour dropping, colour distortion and flip; crop with four strengths of
-    colour distortion."""
+def augmentation_sets(names: Sequence[str] = ()) -> dict[str, Recipe]:
+    """Sets named by letters, with the strength of colour distortion after a colon: ``ad``, ``abc``, ``ad:0.25``.
+
+    By default every pair and the ladder of (a) crop, (b) blur, (c) colour dropping, (d) colour distortion and (e) flip;
+    crop with four strengths of colour distortion.
+    """
     pairs = ["".join(pair) for pair in itertools.combinations(LETTERS, 2)]
     ladder = [LETTERS[:length] for length in (1, 3, 4, 5)]
-    sets = {_bracketed(letters): from_letters(letters) for letters in [*pairs, *ladder]}
-    return sets | {f"(a,d) x {value:g}": from_letters("ad", strength=value) for value in STRENGTHS}
+    strengths = [f"ad:{value:g}" for value in STRENGTHS]
+    return dict(_named(name) for name in names or [*pairs, *ladder, *strengths])
 
 
 def rank_views(
@@ -273,8 +278,14 @@ def _validate(sets: Mapping[str, Recipe], views: int, resamples: int) -> None:
         )
 
 
-def _bracketed(letters: str) -> str:
-    return f"({','.join(letters)})"
+def _named(name: str) -> tuple[str, Recipe]:
+    letters, _, strength = name.partition(":")
+    bracketed = f"({','.join(letters)})"
+    if not strength:
+        return bracketed, from_letters(letters)
+    if not strength.replace(".", "", 1).isdigit():
+        raise ValueError(f"Expected letters, then a strength after a colon, such as ad:0.25; got {name!r}.")
+    return f"{bracketed} x {strength}", from_letters(letters, strength=float(strength))
 
 
 def _plain(row: RankedSet) -> dict[str, Any]:

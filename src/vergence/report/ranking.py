@@ -41,7 +41,7 @@ def _order_section(ranking: Any) -> Section | None:
     caption = (
         "1 - sigma, the mean over delta and classes: lower is better. Mixed: pairs of different classes that touch."
     )
-    words = "Share of a class outside its main part, against the distance allowed within it."
+    words = "Share of a class outside its main part, the mean over classes, against the distance allowed within it."
     return section(
         "The order",
         table(["", "set", "what it does", "1 - sigma", "95 % interval", "mixed"], rows, caption=caption),
@@ -52,8 +52,7 @@ def _order_section(ranking: Any) -> Section | None:
 def _outside_section(best: Any, sprite: Sprite | None, wanted: Sequence[int]) -> Section | None:
     rows = []
     for name, indices in best.outside.items():
-        shown = Markup(" ").join(_thumbnail(sprite, wanted, index) for index in indices[:SHOWN])
-        rows.append([name, len(indices), shown])
+        rows.append([name, len(indices), _thumbnails(sprite, wanted, indices[:SHOWN])])
     return section(
         "Outside the main part",
         paragraph(f"Samples that {best.name} does not bring close to the rest of their class, at the middle delta."),
@@ -66,7 +65,7 @@ def _connection_section(best: Any, samples: Any, sprite: Sprite | None, wanted: 
         return None
     rows = [
         [
-            Markup(" ").join(_thumbnail(sprite, wanted, index) for index in (pair.first, pair.second)),
+            _thumbnails(sprite, wanted, (pair.first, pair.second)),
             f"{_label(samples, pair.first)} and {_label(samples, pair.second)}",
             f"view {pair.first_view} and view {pair.second_view}",
             pair.distance,
@@ -104,6 +103,11 @@ def _pictures(samples: Any, wanted: Sequence[int]) -> Sprite | None:
     import torch
 
     return make_sprite(np.asarray(samples.x[torch.tensor(wanted)]))
+
+
+def _thumbnails(sprite: Sprite | None, wanted: Sequence[int], indices: Sequence[int]) -> Markup:
+    row = Markup(" ").join(_thumbnail(sprite, wanted, index) for index in indices)
+    return Markup('<div class="found">{}</div>').format(row)
 
 
 def _thumbnail(sprite: Sprite | None, wanted: Sequence[int], index: int) -> Markup:
