@@ -79,6 +79,11 @@ def results(singular_values: np.ndarray, classes: list[str]) -> dict:
         },
         "thermometer": heat | {"verdict": "learning"},
         "accuracy": accuracies(),
+        "few_labels": [
+            {"features": kind, "per_class": count, "accuracy": 0.9 - 0.3 / count, "spread": 0.1 / count, "draws": 10}
+            for kind in ("trained encoder", "raw pixels")
+            for count in (1, 5, 20, 144)
+        ],
         "diagnostics": {
             "alignment": {"value": 0.262, "low": 0.251, "high": 0.274, "n": 797},
             "uniformity": {"value": -3.31, "low": -3.35, "high": -3.28, "n": 797, "floor": -3.74},
@@ -144,6 +149,11 @@ def test_a_run_has_five_lines_of_summary(run):
     lines = report.summary(run)
     assert len(lines) == 5
     assert "trained encoder 91.2 % (linear probe), untrained encoder 65.5 %" in lines[2]
+
+
+def test_the_curves_of_few_labels_are_drawn_for_every_kind_of_features(html):
+    assert "With 1: trained encoder 60.0 %, raw pixels 60.0 %." in html
+    assert "mean over 10 draws" in html
 
 
 def test_names_never_become_markup(hostile):

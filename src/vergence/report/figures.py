@@ -118,6 +118,26 @@ def accuracies(rows: Sequence[Mapping[str, Any]]) -> Figure:
     return figure
 
 
+def label_curves(rows: Sequence[Mapping[str, Any]]) -> Figure:
+    """Accuracy against labels a class, a line for each kind of features; the band is one deviation over draws."""
+    figure, axes = canvas("labels of each class", "accuracy", height=3.4)
+    for number, kind in enumerate(dict.fromkeys(row["features"] for row in rows)):
+        mine = [row for row in rows if row["features"] == kind]
+        counts, values, spread = (np.array([row[key] for row in mine]) for key in ("per_class", "accuracy", "spread"))
+        colour, marker = (ACCENT, QUIET, CONTRAST)[number % 3], MARKERS[number % len(MARKERS)]
+        axes.fill_between(
+            counts, values - spread, np.minimum(1, values + spread), color=colour, alpha=0.18, linewidth=0
+        )
+        axes.plot(counts, values, color=colour, marker=marker, linewidth=1.6, markersize=5, label=verbatim(kind))
+    axes.set_xscale("log")
+    ticks = sorted({row["per_class"] for row in rows})
+    axes.set_xticks(ticks, [f"{tick:.0f}" for tick in ticks[:-1]] + [f"all\n({ticks[-1]:,.0f})"])
+    axes.minorticks_off()
+    axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
+    legend(axes)
+    return figure
+
+
 def thermometer(positions: Mapping[str, float], *, chance: float | None = None, floor: float | None = None) -> Figure:
     """Where losses stand between chance (0) and the floor (1); outside means worse than chance, or impossible.
 

@@ -1,6 +1,6 @@
 """Results as plain text, for a terminal."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 
@@ -21,5 +21,12 @@ def spoken(results: Mapping[str, Any]) -> Iterator[str]:
     for row in results.get("accuracy", ()):
         what = ", ".join(str(row[key]) for key in ("features", "classifier", "labels") if key in row)
         yield f"  accuracy {row['accuracy']:.3f}  ({what})"
+    yield from _label_curves(results.get("few_labels", ()))
     for number, advice in enumerate(results.get("recommendations", ()), 1):
         yield f"{number}. {advice['sentence']} ({advice['measurement']}) {advice.get('override', '')}".rstrip()
+
+
+def _label_curves(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for kind in dict.fromkeys(row["features"] for row in rows):
+        points = [f"{row['per_class']:.0f}: {row['accuracy']:.3f}" for row in rows if row["features"] == kind]
+        yield f"  accuracy by labels of each class, nearest centre, {kind}: {', '.join(points)}"

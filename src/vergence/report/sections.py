@@ -55,7 +55,8 @@ def accuracies(record: Record) -> Section | None:
     drawing = picture(
         figures.accuracies(rows), caption, description=f"{len(rows)} accuracies, all in the table; the best is {words}."
     )
-    return section("What it is worth", side_by_side(drawing, _accuracy_table(rows)))
+    columns = Markup("").join(piece for piece in (drawing, _label_curves(record)) if piece)
+    return section("What it is worth", side_by_side(columns, _accuracy_table(rows)))
 
 
 def geometry(record: Record) -> Section | None:
@@ -107,6 +108,23 @@ def repetition(record: Record) -> Section | None:
 def missing(record: Record) -> Section | None:
     """What this page could not show, and why."""
     return section("What is missing", bullets(record.missing)) if record.missing else None
+
+
+def _label_curves(record: Record) -> Markup | None:
+    """Accuracy along the number of labels, beside the baselines."""
+    known = ("per_class", "accuracy", "spread")
+    stored = [mapping(row) for row in sequence(record.results.get("few_labels"))]
+    rows = [{"features": "features", **row} for row in stored if all(finite(row.get(key)) for key in known)]
+    if not rows:
+        return None
+    draws = max(row.get("draws", 1) for row in rows)
+    ends = [f"{row['features']} {percent(row['accuracy'])}" for row in rows if row["per_class"] == rows[0]["per_class"]]
+    return picture(
+        figures.label_curves(rows),
+        f"How many labels it takes: nearest class centre, mean over {draws} draws of the labelled samples; "
+        "the band is one standard deviation over the draws.",
+        description=f"Accuracy against labels of each class. With {rows[0]['per_class']:.0f}: {', '.join(ends)}.",
+    )
 
 
 def _accuracy_table(rows: Sequence[Mapping[str, Any]]) -> Markup:
