@@ -155,7 +155,7 @@ def temperature_gives_an_inverted_u(laboratory: Laboratory) -> Outcome:
     minutes=7.0,
 )
 def small_batches_lose(laboratory: Laboratory) -> Outcome:
-    batches = [batch for batch in BATCHES if batch <= laboratory.scale.batch]
+    batches = [float(batch) for batch in BATCHES if batch <= laboratory.scale.batch]
     cells: dict[str, dict[float, list[Row]]] = {
         "alignment and uniformity": {batch: _in_batches(laboratory, "align_uniform", batch) for batch in batches},
         "contrastive loss": {batch: _in_batches(laboratory, "simclr", batch) for batch in batches[1:]},
@@ -164,12 +164,12 @@ def small_batches_lose(laboratory: Laboratory) -> Outcome:
     loses = mean(ours[16], OUTPUT) - mean(ours[2], OUTPUT) > _spread(ours[16], ours[2])
     holds = loses and mean(ours[16], OUTPUT) > 0.9 * mean(ours[_peak(ours)], OUTPUT)
     words = "; ".join(
-        f"{name}: " + ", ".join(f"{spoken(rows, OUTPUT)} in batches of {batch}" for batch, rows in group.items())
+        f"{name}: " + ", ".join(f"{spoken(rows, OUTPUT)} in batches of {batch:g}" for batch, rows in group.items())
         for name, group in cells.items()
     )
     accuracy = {name: {batch: column(rows, OUTPUT) for batch, rows in group.items()} for name, group in cells.items()}
     picture = curves(accuracy, "batch size", "accuracy of a linear probe on the output", logarithmic=True)
-    figures = {name: {str(b): _averages(rows) for b, rows in group.items()} for name, group in cells.items()}
+    figures = {name: {f"{b:g}": _averages(rows) for b, rows in group.items()} for name, group in cells.items()}
     return Outcome(holds, f"accuracy of the output, {words}", figures, {"accuracy": picture})
 
 
@@ -208,7 +208,7 @@ def _contrastive(laboratory: Laboratory, temperature: float) -> list[Row]:
     return laboratory.trials(method="simclr", objective={"temperature": temperature}, measure=on_the_sphere)
 
 
-def _in_batches(laboratory: Laboratory, method: str, batch: int) -> list[Row]:
+def _in_batches(laboratory: Laboratory, method: str, batch: float) -> list[Row]:
     """Half of the samples for half of the epochs, whatever the batch; Adam's rate goes with the root of the batch.
 
     References:
@@ -217,7 +217,7 @@ def _in_batches(laboratory: Laboratory, method: str, batch: int) -> list[Row]:
     scale = laboratory.scale
     rate = Optim.learning_rate * math.sqrt(batch / scale.batch)
     return laboratory.trials(
-        method=method, batch=batch, limit=scale.samples // 2, epochs=max(1, scale.epochs // 2),
+        method=method, batch=int(batch), limit=scale.samples // 2, epochs=max(1, scale.epochs // 2),
         optim=Optim(learning_rate=rate), measure=on_the_sphere,
     )  # fmt: skip
 
