@@ -126,7 +126,7 @@ def minimisers_are_uniform() -> Outcome:
         f"{many} minimisers": ends[many, 3],
     }
     powers = {name: {float(k): [_power(z, k) for z in points] for k in DEGREES} for name, points in laws.items()}
-    picture = curves(powers, "degree of the harmonic on the sphere", "power / mean power of random points")
+    picture = curves(powers, "degree of the harmonic on the sphere", "power / mean of random points")
     holds = excess[many] < min(1e-3, excess[few]) and power < 1e-2
     return Outcome(holds, words, {"excess": excess[many], "harmonics": power}, {"harmonics": picture})
 
