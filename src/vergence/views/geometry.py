@@ -65,10 +65,11 @@ def resample(x: Images, rows: Lines, row_weights: Weights, columns: Lines, colum
     Each axis is a sum of a few weighted lines, so a sample's result never depends on the rest of the batch.
     """
     unit = 255.0 if x.dtype == torch.uint8 else 1.0
+    x = x.float()
     weights = zip(rows.unbind(1), (row_weights / unit).to(x.device).unbind(1), strict=True)
-    tall = _total(_rows(x, index) * weight[:, None, :, None] for index, weight in weights)
+    tall = _total(_rows(x, index).mul_(weight[:, None, :, None]) for index, weight in weights)
     weights = zip(columns.unbind(1), column_weights.to(x.device).unbind(1), strict=True)
-    return _total(_columns(tall, index) * weight[:, None, None, :] for index, weight in weights)
+    return _total(_columns(tall, index).mul_(weight[:, None, None, :]) for index, weight in weights)
 
 
 def _central_window(height: int, width: int, ratio: tuple[float, float]) -> tuple[int, int, int, int]:
