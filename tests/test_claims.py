@@ -6,6 +6,7 @@ import pytest
 
 from vergence.claims import CLAIMS, SOURCES, Claim, Laboratory, Outcome
 from vergence.claims.reproduction import chosen, findings, found
+from vergence.cli import main
 
 QUICK = [number for number, row in CLAIMS.items() if row.kind != "training"]
 
@@ -76,3 +77,17 @@ def test_a_trial_is_trained_once_and_again_by_other_code(laboratory, monkeypatch
     laboratory.any_version = True
     laboratory.trial(method="simclr", epochs=1)
     assert len(said) == 2
+
+
+def test_a_training_claim_runs_end_to_end(tmp_path, capsys):
+    """At the smallest scale nothing is learned, so the verdict is free; the numbers, picture and page are not."""
+    main(["reproduce", "224", "--scale", "smallest", "--run", str(tmp_path), "--json"])
+    (finding,) = json.loads(capsys.readouterr().out)["claims"]
+    assert finding["kind"] == "training"
+    assert finding["seeds"] == 2
+    assert finding["minutes"] > 0
+    picture = (tmp_path / "pictures" / finding["pictures"][0]).read_text()
+    assert "<svg" in picture
+    page = (tmp_path / "claims.html").read_text()
+    assert finding["measured"] in page
+    assert page.count("<svg") == len(finding["pictures"])
