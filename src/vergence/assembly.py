@@ -88,19 +88,6 @@ def settle(config: Config, samples: Samples) -> Config:
     )
 
 
-def _check_modalities(method: str, views: str, samples: Samples) -> None:
-    if views == "captions" and samples.captions is None:
-        raise ValueError(
-            f"{method} compares images with their captions, and {samples.source} has none. Put a captions.csv with the "
-            "columns file and caption into the folder of images."
-        )
-    if METHODS[method].learner == "two_modal" and views not in TWO_MODALITIES:
-        raise ValueError(
-            f"{method} compares two kinds of data, but the views {views!r} are two of one kind. Give a folder of "
-            "images with a captions.csv, or vectors whose first columns are one kind, with --views columns."
-        )
-
-
 def suited(samples: Samples) -> tuple[str, str]:
     """The encoder and the views for samples of a kind and shape."""
     if samples.kind == "image":
@@ -173,6 +160,19 @@ def calibrate(encoder: nn.Module, config: Config, samples: Samples, recipe: Any,
         if len(indices) > 1:
             encoder(recipe.plain(samples.x[indices].to(device(config))))
     return encoder.eval()
+
+
+def _check_modalities(method: str, views: str, samples: Samples) -> None:
+    if views == "captions" and samples.captions is None:
+        raise ValueError(
+            f"{method} compares images with their captions, and {samples.source} has none. Put a captions.csv with the "
+            "columns file and caption into the folder of images."
+        )
+    if METHODS[method].learner == "two_modal" and views not in TWO_MODALITIES:
+        raise ValueError(
+            f"{method} compares two kinds of data, but the views {views!r} are two of one kind. Give a folder of "
+            "images with a captions.csv, or vectors whose first columns are one kind, with --views columns."
+        )
 
 
 def _some(samples: Samples) -> Tensor:
