@@ -8,7 +8,8 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import NearestCentroid
 
-from vergence.evaluation import few_labels, knn, label_curve, layers, linear_probe, nearest_centre, wilson
+from vergence.diagnostics.estimate import wilson
+from vergence.evaluation import few_labels, knn, label_curve, layers, linear_probe, nearest_centre
 
 
 def blobs(n=300, d=8, classes=3, noise=1.0, seed=0):
@@ -84,9 +85,9 @@ def test_knn_does_not_overflow_at_a_tiny_temperature():
 
 
 def test_wilson_matches_its_textbook_values():
-    assert wilson(0, 10) == pytest.approx((0.0, 0.2775), abs=1e-4)
-    assert wilson(5, 10) == pytest.approx((0.2366, 0.7634), abs=1e-4)
-    assert wilson(10, 10) == pytest.approx((0.7225, 1.0), abs=1e-4)
+    assert wilson(0.0, 10) == pytest.approx((0.0, 0.2775), abs=1e-4)
+    assert wilson(0.5, 10) == pytest.approx((0.2366, 0.7634), abs=1e-4)
+    assert wilson(1.0, 10) == pytest.approx((0.7225, 1.0), abs=1e-4)
 
 
 def test_the_interval_covers_the_accuracy_of_the_population_in_most_samples():

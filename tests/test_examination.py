@@ -145,7 +145,7 @@ def test_the_held_out_loss_is_the_objective_on_batches():
     given = sound()
     given["batch"] = N
     found = examine(given.pop("h"), classifiers=(), **given)
-    assert found.measured["held_out_loss"] == pytest.approx(float(nt_xent(given["z1"], given["z2"])), rel=1e-5)
+    assert found.measured["held_out_loss"].value == pytest.approx(float(nt_xent(given["z1"], given["z2"])), rel=1e-5)
 
 
 @pytest.mark.parametrize("given", ["h", "h labels", "h z1 z2", "h z1 z2 labels objective batch"])

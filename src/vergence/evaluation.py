@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.stats import norm, t
+from scipy.stats import t
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import MinMaxScaler
 from torch import Tensor
+
+from vergence.diagnostics.estimate import wilson
 
 Array = Any  # a numpy array or a torch tensor
 
@@ -188,15 +190,6 @@ def layers(
     return {name: linear_probe(train[name], train_labels, test[name], test_labels, **options) for name in train}
 
 
-def wilson(successes: int, n: int, *, level: float = 0.95) -> tuple[float, float]:
-    """Wilson's interval of a share: never leaves [0, 1], and is not empty at 0 or n successes."""
-    z = float(norm.ppf(0.5 + level / 2))
-    share, spread = successes / n, z**2 / n
-    middle = share + spread / 2
-    half = z * math.sqrt(share * (1 - share) / n + spread / (4 * n))
-    return max(0.0, (middle - half) / (1 + spread)), min(1.0, (middle + half) / (1 + spread))
-
-
 def _votes(queries: Tensor, bank: Tensor, targets: Tensor, classes: int, *, k: int, temperature: float) -> Tensor:
     votes = torch.zeros(len(queries), classes, dtype=bank.dtype)
     for start in range(0, len(queries), TILE):
@@ -239,7 +232,7 @@ def _saga_probe(
 
 def _scored(predictions: np.ndarray, labels: np.ndarray, classifier: str, **choices: Any) -> Accuracy:
     correct, n = int((predictions == labels).sum()), len(labels)
-    return Accuracy(correct / n, wilson(correct, n), n, predictions, classifier, choices)
+    return Accuracy(correct / n, wilson(correct / n, n), n, predictions, classifier, choices)
 
 
 def _student(values: np.ndarray) -> tuple[float, float]:

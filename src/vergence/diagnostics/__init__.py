@@ -2,6 +2,7 @@
 
 from vergence.diagnostics.collapse import Collapse, collapse
 from vergence.diagnostics.estimate import Estimate
+from vergence.diagnostics.faults import confident_errors, matching, steadiness
 from vergence.diagnostics.geometry import alignment, divergence, hubness, norms, tolerance, uniformity
 from vergence.diagnostics.negatives import duplicates, negatives
 from vergence.diagnostics.selection import selection
@@ -32,6 +33,9 @@ DIAGNOSTICS = Rows(
         "lidar": lidar,
         "isotropy": isotropy,
         "collapse": collapse,
+        "matching": matching,
+        "steadiness": steadiness,
+        "confident_errors": confident_errors,
         "duplicates": duplicates,
         "negatives": negatives,
         "selection": selection,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import t
+from scipy.stats import chi2, norm, t
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,26 @@ def normal(value: float, error: float, *, n: int, method: str) -> Estimate:
     """A value with a standard error."""
     half = float(t.ppf(0.975, max(1, n - 1))) * error
     return Estimate(value, value - half, value + half, n, method)
+
+
+def share(value: float, *, n: int) -> Estimate:
+    """A share of n independent trials, with Wilson's interval."""
+    return Estimate(value, *wilson(value, n), n, "Wilson")
+
+
+def wilson(share: float, n: int, *, level: float = 0.95) -> tuple[float, float]:
+    """Wilson's interval of a share of n trials: never leaves [0, 1], and is not empty at 0 or 1."""
+    z = float(norm.ppf(0.5 + level / 2))
+    spread = z**2 / n
+    middle = share + spread / 2
+    half = z * math.sqrt(share * (1 - share) / n + spread / (4 * n))
+    return max(0.0, (middle - half) / (1 + spread)), min(1.0, (middle + half) / (1 + spread))
+
+
+def variance_ratio(value: float, *, groups: int, n: int) -> Estimate:
+    """A variance of ``groups`` independent means over a known one; with several columns the interval is too wide."""
+    low, high = (value * (groups - 1) / float(chi2.ppf(chance, groups - 1)) for chance in (0.975, 0.025))
+    return Estimate(value, low, high, n, f"chi-square with {groups - 1} degrees of freedom")
 
 
 def jackknife(value: float, without: Sequence[float], *, n: int) -> Estimate:

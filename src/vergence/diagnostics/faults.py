@@ -19,6 +19,7 @@ from vergence.diagnostics.negatives import Negatives
 from vergence.diagnostics.thermometer import Thermometer
 
 UNMATCHED = 0.6  # chance that a positive pair is closer than a random one: 0.5 when pairs are shuffled
+STEADY_ROWS = 64 * 512  # rows whose blocks are compared
 STEADY = 0.1  # variance of batch means over that of independent rows
 REPEATED = 0.05  # share of rows that repeat another
 FALSE = 0.3  # share of negatives that are positives: above what ten or even four classes give
@@ -98,7 +99,7 @@ def steadiness(h: Array, *, blocks: tuple[int, ...] = (512, 256, 128, 64, 32, 16
 
     Near 1 for rows in a random order, above for sorted ones. Near 0 when every block was normalised by itself.
     """
-    rows = loaded(h[: 64 * max(blocks)]).double()
+    rows = loaded(h[:STEADY_ROWS]).double()
     spread = rows.var(dim=0)
     rows, spread = rows[:, spread > 1e-12 * spread.max()], spread[spread > 1e-12 * spread.max()]
     found = [(1.0, 0)]

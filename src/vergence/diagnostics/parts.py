@@ -1,16 +1,19 @@
 """Parts of an examination: each looks at some of the inputs and gives numbers by name, and the faults they show."""
 
 import inspect
+import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from vergence.diagnostics import faults
 from vergence.diagnostics.arrays import Array, chosen_rows, sampled, shape
 from vergence.diagnostics.collapse import collapse
+from vergence.diagnostics.estimate import Estimate, jackknife, mean, share, variance_ratio
 from vergence.diagnostics.faults import Finding
 from vergence.diagnostics.geometry import alignment, divergence, hubness, norms, tolerance, uniformity
 from vergence.diagnostics.negatives import duplicates, negatives
@@ -43,12 +46,12 @@ def representation(h: Array, *, seed: int = 0) -> Part:
         "participation_ratio": values.participation_ratio,
         "stable_rank": values.stable_rank,
         "decay_exponent": values.decay_exponent,
-        "isotropy": isotropy(h, seed=seed),
+        "isotropy": _jackknifed(isotropy, sampled(h, PAIRS, seed=seed)),
         "uniformity": _uniformity(h, seed=seed),
         "norm": norms(h).mean,
         "hubness": hubness(h, seed=seed),
         "duplicates": {"value": copies.exact / n, "exact": copies.exact, "near": copies.near.to_dict(), "n": n},
-        "steadiness": {"value": ratio, "block": block, "n": n},
+        "steadiness": {**_steadiness(ratio, block, n), "block": block},
         "effective_rank_variants": values.variants,
         "spectrum": values,
         "collapse": found,
@@ -83,7 +86,7 @@ def views(h: Array, z1: Array, z2: Array, *, projected: bool = True, compared: b
         "uniformity": _uniformity(z1, seed=seed),
         "matching": match,
         **through_a_map,
-        "lidar": lidar(rows1, rows2),
+        "lidar": _jackknifed(lidar, rows1, rows2),
         "embedding_norm": norms(z1).mean,
         "collapse_of_embeddings": first,
     }
@@ -108,7 +111,7 @@ def classes(h: Array, targets: Tensor, *, seed: int = 0) -> Part:
         "tolerance": tolerance(h, targets),
         "divergence_max": centres.maximum,
         "divergence_mean": centres.mean,
-        "confident_errors": {"value": surest, "overall": overall, "n": len(labels)},
+        "confident_errors": {**share(surest, n=max(1, len(labels) // 4)).to_dict(), "overall": overall},
     }
     return Part(measured, (faults.label_noise(surest, overall),))
 
@@ -132,11 +135,12 @@ def reading(
     n = min(batch or BATCH, len(z1))
     pairs = list(_batches(z1, z2, targets, n=n, seed=seed))
     defaults = thermometer(objective, n=n, d=d, **hyperparameters).hyperparameters
-    again = _mean_loss(pairs, objective, defaults)
+    held_out = _held_out_loss(pairs, objective, defaults)
+    again = held_out.value
     told: dict[str, Any] = {"n": n, "loss": again} if loss is None else {"n": batch or n, "loss": loss}
     scale = thermometer(objective, d=d, **told, **hyperparameters)
     contrast = _contrast(z1, z2, targets, pairs, scale, again, seed=seed) if "temperature" in defaults else Part({})
-    measured = {"thermometer": scale, "held_out_loss": again, **contrast.measured}
+    measured = {"thermometer": scale, "held_out_loss": held_out, **contrast.measured}
     return Part(measured, (faults.impossible_loss(scale), *contrast.findings))
 
 
@@ -149,8 +153,8 @@ def _contrast(
     measured = {
         "false_negatives": {**found.false_share.to_dict(), "by": found.by, "loss_floor": found.floor},
         "effective_negatives": found.effective,
-        "vanished_float32": found.vanished_float32,
-        "vanished_float16": found.vanished_float16,
+        "vanished_float32": share(found.vanished_float32, n=found.effective.n),
+        "vanished_float16": share(found.vanished_float16, n=found.effective.n),
     }
     raw = faults.raw_loss(pairs, temperature=temperature)
     findings = (
@@ -160,6 +164,22 @@ def _contrast(
         faults.unnormalised_input(scale, again, raw, norms(z1).mean.value),
     )
     return Part(measured, findings)
+
+
+def _jackknifed(measure: Callable[..., float], *rows: Tensor, groups: int = 5) -> Estimate:
+    """A number with those found when each fifth of the rows is left out; of a few rows, without an interval."""
+    n = len(rows[0])
+    if n < 2 * groups:
+        return Estimate(measure(*rows), math.nan, math.nan, n, "too few rows for an interval")
+    group = torch.arange(n, device=rows[0].device) % groups
+    without = [measure(*(part[group != left_out] for part in rows)) for left_out in range(groups)]
+    return jackknife(measure(*rows), without, n=n)
+
+
+def _steadiness(ratio: float, block: int, n: int) -> dict[str, Any]:
+    """With too few rows for four blocks there is nothing to compare, and no interval."""
+    n = min(n, faults.STEADY_ROWS)
+    return variance_ratio(ratio, groups=n // block, n=n).to_dict() if block else {"value": ratio, "n": n}
 
 
 def _uniformity(rows: Array, *, seed: int) -> dict[str, Any]:
@@ -178,13 +198,20 @@ def _batches(z1: Array, z2: Array, targets: Tensor | None, *, n: int, seed: int)
             yield rows1[part.to(rows1.device)], rows2[part.to(rows2.device)], labels[part].to(rows1.device)
 
 
-def _mean_loss(batches: Batches, objective: str, hyperparameters: Mapping[str, Any]) -> float:
-    """The objective on batches of held-out pairs; with a queue, the other keys of the batch stand in for it."""
+def _held_out_loss(batches: Batches, objective: str, hyperparameters: Mapping[str, Any]) -> Estimate:
+    """The objective on batches of held-out pairs; with a queue, the other keys of the batch stand in for it.
+
+    Of a single batch nothing is known but its value: the interval is empty.
+    """
     function = OBJECTIVES[objective]
     tensors = len(inspect.signature(function).parameters) - len(_choices(function))
     known = {name: value for name, value in hyperparameters.items() if name in _choices(function)}
     known.pop("negatives", None)
-    return sum(float(function(*batch[:tensors], **known)) for batch in batches) / len(batches)
+    values = np.array([float(function(*batch[:tensors], **known)) for batch in batches])
+    n = len(batches) * len(batches[0][0])
+    if len(values) == 1:
+        return Estimate(float(values[0]), math.nan, math.nan, n, "one batch: no interval")
+    return replace(mean(values, method=f"Student's t over {len(values)} batches"), n=n)
 
 
 def _choices(function: Callable[..., Tensor]) -> list[str]:

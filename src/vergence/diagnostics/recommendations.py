@@ -35,8 +35,8 @@ def _improvements(measured: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         )
         override = f"--objective.temperature {temperature / 2:g}"
         yield {"sentence": sentence, "measurement": "uniformity", "override": override}
-    if "vanished_float16" in measured and measured["vanished_float16"] > 0.2:
-        share = 100 * measured["vanished_float16"]
+    if "vanished_float16" in measured and measured["vanished_float16"].value > 0.2:
+        share = 100 * measured["vanished_float16"].value
         sentence = (
             f"{share:.0f} % of anchors would lose their gradient in float16: use an objective whose gradient stays."
         )

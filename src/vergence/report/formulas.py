@@ -21,6 +21,8 @@ ORIGINS = {
     "vanished float32": "negatives",
     "vanished float16": "negatives",
     "held out loss": "thermometer",
+    "matching through a map": "matching",
+    "collapse of embeddings": "collapse",
 }
 
 

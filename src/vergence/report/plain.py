@@ -16,14 +16,22 @@ def spoken(results: Mapping[str, Any]) -> Iterator[str]:
             yield f"  loss {reading['loss']:.4f}: {reading['position']:.2f} of the way from chance (0) to the floor (1)"
     for name, entry in results.get("diagnostics", {}).items():
         if isinstance(entry, Mapping) and entry.get("value") is not None:
-            interval = f" [{entry['low']:.4g}, {entry['high']:.4g}]" if entry.get("low") is not None else ""
-            yield f"  {name.replace('_', ' '):24} {entry['value']:.4g}{interval}"
+            yield f"  {name.replace('_', ' '):24} {entry['value']:.4g}{_precision(entry, '.4g')}"
     for row in results.get("accuracy", ()):
         what = ", ".join(str(row[key]) for key in ("features", "classifier", "labels") if key in row)
-        yield f"  accuracy {row['accuracy']:.3f}  ({what})"
+        yield f"  accuracy {row['accuracy']:.3f}{_precision(row, '.3f')}  ({what})"
     yield from _label_curves(results.get("few_labels", ()))
+    for row in results.get("certificates", ()):
+        yield f"  certificate, {row['verdict']}: {row['statement']}: {row['left']:.4g} <= {row['right']:.4g}"
     for number, advice in enumerate(results.get("recommendations", ()), 1):
         yield f"{number}. {advice['sentence']} ({advice['measurement']}) {advice.get('override', '')}".rstrip()
+
+
+def _precision(entry: Mapping[str, Any], form: str) -> str:
+    """The interval and the number of samples, as far as known."""
+    low, high, n = (entry.get(key) for key in ("low", "high", "n"))
+    interval = f" [{low:{form}}, {high:{form}}]" if low is not None and high is not None else ""
+    return f"{interval} n={n:,}" if n is not None else interval
 
 
 def _label_curves(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
