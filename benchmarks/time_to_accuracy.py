@@ -1,0 +1,178 @@
+"""Time to the same kNN accuracy as a lightly loop, and what measuring along training costs.
+
+    VERGENCE_DATA=... sh benchmarks/run.sh benchmarks/time_to_accuracy.py
+    VERGENCE_DATA=... .venv-bench/bin/python benchmarks/time_to_accuracy.py 0 1 2  # several seeds, and their mean
+
+SimCLR on 10,000 CIFAR-10 images with the three-layer convnet, batch 256, temperature 0.2. Both loops have the same
+encoder, initial weights, optimiser, schedule and strength of colour, and take turns, half an epoch each. What counts
+is processor time, with that of lightly's workers; finding the accuracy, on at most 5,000 test images, is not counted.
+Between two measurements the accuracy is taken to grow on a straight line. Five minutes a seed.
+"""
+
+import copy
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from itertools import pairwise
+
+import torch
+from torch import nn
+
+from end_to_end import Transformed, config_for_speed, orders, processor_time
+from peers import declare_operators
+from vergence import assembly, evaluation, features, optim, recording, training
+from vergence.assembly import Assembled
+from vergence.config import Config
+
+EPOCHS = 4
+TEMPERATURE = 0.2
+TARGETS = (0.38, 0.39, 0.40, 0.41, 0.42)
+CONFIG = Config(
+    data="cifar10",
+    limit=10_000,
+    encoder="convnet",
+    backbone={"channels": (32, 64, 128)},
+    objective={"temperature": TEMPERATURE},
+    epochs=EPOCHS,
+)
+Curve = list[tuple[float, float]]  # seconds and accuracy
+
+
+def main(seeds: list[int]) -> None:
+    torch.set_num_threads(1)
+    runs = []
+    for seed in seeds:
+        parts = assembly.assemble(config_for_speed(Config(**{**vars(CONFIG), "seed": seed})))
+        contenders = {"vergence": our_loop(parts)}
+        if find_spec("lightly"):
+            contenders["lightly"] = lightly_loop(parts)
+        runs.append(raced(parts, contenders))
+        report(f"seed {seed}", runs[-1])
+    if len(runs) > 1:
+        report("mean curves", {name: mean([run[name] for run in runs]) for name in runs[0]})
+    online_cost()
+
+
+def raced(parts: Assembled, contenders: dict[str, tuple[nn.Module, Iterator[None]]]) -> dict[str, Curve]:
+    """The accuracy of every contender after each half epoch, over its processor time."""
+    curves: dict[str, Curve] = {name: [(0.0, accuracy(parts, encoder))] for name, (encoder, _) in contenders.items()}
+    for _ in range(2 * EPOCHS):
+        for name, (encoder, halves) in contenders.items():
+            start = processor_time()
+            next(halves)
+            seconds = curves[name][-1][0] + processor_time() - start
+            curves[name].append((seconds, accuracy(parts, encoder)))
+            print(f"  {name:10} {seconds:6.1f} s   kNN {curves[name][-1][1]:.4f}", flush=True)
+    return curves
+
+
+def our_loop(parts: Assembled) -> tuple[nn.Module, Iterator[None]]:
+    learner = copy.deepcopy(parts.learner)
+    steps = training.fit(
+        learner, optim.optimiser(learner, parts.config.optim), parts.samples, parts.recipe, parts.config
+    )
+
+    def halves() -> Iterator[None]:
+        while True:
+            learner.train()
+            for _ in range(_half(parts)):
+                next(steps)
+            yield
+
+    return learner.encoder, halves()
+
+
+def lightly_loop(parts: Assembled) -> tuple[nn.Module, Iterator[None]]:
+    """lightly's documented loop: its transform on PIL images, a DataLoader with two workers, its loss."""
+    declare_operators()
+    from lightly.loss import NTXentLoss
+    from lightly.transforms import SimCLRTransform
+    from PIL import Image
+
+    encoder, projector = copy.deepcopy(parts.learner.encoder), copy.deepcopy(parts.learner.projector)
+    model = nn.Sequential(encoder, projector).to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+    optimiser = optim.optimiser(model, parts.config.optim)
+    criterion = NTXentLoss(temperature=TEMPERATURE)
+    transform = SimCLRTransform(input_size=32, cj_strength=0.5, gaussian_blur=0.0, normalize=None)
+    dataset = Transformed([Image.fromarray(x.permute(1, 2, 0).numpy()) for x in parts.samples.x], transform)
+    batches, number = orders(len(dataset), parts.config.batch), 0
+    each = training.steps_per_epoch(len(dataset), parts.config.batch)
+
+    def halves() -> Iterator[None]:
+        nonlocal number
+        while True:
+            model.train()
+            # Just the samples of this half, so that the workers end with it and their time is known.
+            sampler = torch.cat([next(batches) for _ in range(_half(parts))]).tolist()
+            for first, second in torch.utils.data.DataLoader(
+                dataset, parts.config.batch, sampler=sampler, num_workers=2
+            ):
+                for group in optimiser.param_groups:
+                    group["lr"] = optim.learning_rate(parts.config.optim, number, each * EPOCHS, each)
+                criterion(model(first), model(second)).backward()
+                optimiser.step()
+                optimiser.zero_grad()
+                number += 1
+            yield
+
+    return encoder, halves()
+
+
+def accuracy(parts: Assembled, encoder: nn.Module) -> float:
+    bank = features.extract(encoder, parts.samples, parts.recipe)
+    test = features.extract(encoder, parts.test, parts.recipe, limit=5_000)
+    return evaluation.knn(bank.h, bank.labels, test.h, test.labels).accuracy
+
+
+def mean(curves: list[Curve]) -> Curve:
+    """Seconds and accuracy after each half epoch, on average: a single curve jumps by a point from luck alone."""
+    points = zip(*curves, strict=True)
+    return [tuple(statistics.mean(column) for column in zip(*point, strict=True)) for point in points]  # type: ignore[misc]
+
+
+def report(title: str, curves: dict[str, Curve]) -> None:
+    print(f"{title}: processor seconds to an accuracy")
+    for target in TARGETS:
+        reached = {name: seconds_to(target, curve) for name, curve in curves.items()}
+        words = ", ".join(f"{name} {'never' if found is None else f'{found:.1f}'}" for name, found in reached.items())
+        ours, theirs = reached["vergence"], reached.get("lightly")
+        ratio = f"   {theirs / ours:.1f} times as fast (bar 4)" if ours and theirs else ""
+        print(f"  {target:.2f}: {words}{ratio}", flush=True)
+
+
+def seconds_to(target: float, curve: Curve) -> float | None:
+    """When the curve first reaches the target, if it does."""
+    for (before, low), (after, high) in pairwise(curve):
+        if high >= target:
+            return before + (after - before) * max(0.0, target - low) / (high - low)
+    return None
+
+
+def online_cost(rounds: int = 5) -> None:
+    """The share of a run's time that goes into what is measured every ten epochs, the default, of each encoder."""
+    for channels in ((32, 64, 128), (64, 128, 256, 256)):
+        parts = assembly.assemble(Config(**{**vars(CONFIG), "backbone": {"channels": channels}, "epochs": 100}))
+        optimiser = optim.optimiser(parts.learner, parts.config.optim)
+        steps = training.fit(parts.learner, optimiser, parts.samples, parts.recipe, parts.config)
+        each = training.steps_per_epoch(len(parts.samples), parts.config.batch)
+        costs = [(_timed(recording.watch, parts), _timed(next, steps)) for _ in range(rounds)]
+        watch, step = (statistics.median(column) for column in zip(*costs, strict=True))
+        share = watch / (watch + step * each * parts.config.watching.every)
+        print(f"{channels}: measuring {watch:.2f} s, an epoch {step * each:.1f} s; {share:.1%} of the time (bar 5 %)")
+
+
+def _half(parts: Assembled) -> int:
+    """Steps in half an epoch."""
+    return training.steps_per_epoch(len(parts.samples), parts.config.batch) // 2
+
+
+def _timed(run: Callable[..., object], *arguments: object) -> float:
+    start = time.process_time()
+    run(*arguments)
+    return time.process_time() - start
+
+
+if __name__ == "__main__":
+    main([int(seed) for seed in sys.argv[1:]] or [0])
