@@ -75,6 +75,17 @@ def test_both_branches_of_a_symmetric_method_carry_gradient(name):
     assert all(output.requires_grad for output in narrow(name).outputs(views()[0]))
 
 
+@pytest.mark.parametrize("name", COMPARING)
+def test_a_row_describes_the_structure_that_its_learner_has(name):
+    learner, described = narrow(name), METHODS[name].describe()
+    outputs = learner.outputs(views()[0])
+    assert ("same branch" in described) == all(output.requires_grad for output in outputs)
+    assert ("stop-gradient" in described) == (learner.target is None and not outputs[-1].requires_grad)
+    assert ("moving average" in described) == (learner.target is not None)
+    assert ("queue" in described) == (learner.queue is not None)
+    assert ("predictor" in described) == (not isinstance(learner.predictor, nn.Identity))
+
+
 @pytest.mark.parametrize("name", [name for name, row in METHODS.items() if row.target == "momentum"])
 def test_the_target_starts_as_a_copy_and_follows_after_a_step(name):
     learner = narrow(name)
