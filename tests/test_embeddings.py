@@ -1,6 +1,7 @@
 """Files of embeddings: every kind gives the array that was written; nothing that runs code is opened."""
 
 import pickle
+import sys
 
 import numpy as np
 import pytest
@@ -38,6 +39,13 @@ def test_parquet_gives_its_rows(tmp_path):
 
     parquet.write_table(pyarrow.table({"embedding": ROWS.tolist()}), tmp_path / "rows.parquet")
     np.testing.assert_array_equal(read_embeddings(tmp_path / "rows.parquet"), ROWS)
+
+
+def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    (tmp_path / "rows.parquet").write_bytes(b"PAR1" + bytes(16))
+    with pytest.raises(ImportError, match=r"needs pyarrow: pip install 'vergence\[parquet\]'"):
+        read_embeddings(tmp_path / "rows.parquet")
 
 
 def test_npy_stays_on_disk(tmp_path):
