@@ -6,6 +6,8 @@ import torch
 from torch import nn
 
 import vergence as vg
+from vergence import assessment
+from vergence.theory import Certificate
 
 
 def rows(n: int = 200, d: int = 16) -> np.ndarray:
@@ -59,3 +61,20 @@ def test_the_constants_of_the_issue_trackers_are_recognised(loss, options, const
 @pytest.mark.parametrize("name", vg.__all__)
 def test_every_public_name_is_there(name):
     assert getattr(vg, name) is not None
+
+
+def test_the_doctor_holds_two_views_with_labels_against_the_theorems():
+    z, labels = rows(60), np.arange(60) % 3
+    found = vg.doctor(z, z1=z, z2=z + 0.1, labels=labels)
+    assert [row["verdict"] for row in found.to_dict()["certificates"]] == ["vacuous", "informative"]
+    assert "certificate, vacuous: nearest-centre error" in str(found)
+    assert not vg.doctor(z).to_dict()["certificates"]
+    alone = vg.doctor(z, z1=z, z2=z, labels=np.array([0] * 59 + [1]))
+    assert len(alone.to_dict()["certificates"]) == 1
+
+
+def test_a_violated_certificate_is_evidence(monkeypatch):
+    monkeypatch.setattr(assessment, "certificates", lambda stored: [Certificate("two <= one", "nobody", 2.0, 1.0)])
+    found = assessment.certified({"verdict": {"evidence": ["first"]}}, {})
+    assert found["verdict"]["evidence"] == ["first", "Violated: two <= one: 2 > 1."]
+    assert found["certificates"][0]["verdict"] == "violated"

@@ -14,7 +14,7 @@ import torch
 
 from vergence import assembly, distributed, features, launch, report
 from vergence import data as datasets
-from vergence.assessment import assess, freeze, trained
+from vergence.assessment import assess, certified, freeze, pairs, trained
 from vergence.config import Config
 from vergence.data.files import label_file
 from vergence.diagnostics import selection, thermometer
@@ -22,6 +22,7 @@ from vergence.diagnostics.selection import Ranking
 from vergence.embeddings import read_embeddings
 from vergence.examination import examine
 from vergence.information import estimate
+from vergence.probing import probed_layers
 from vergence.progress import Progress
 from vergence.ranking import augmentation_sets, rank_views, survey_views
 from vergence.recording import record
@@ -45,6 +46,9 @@ GLOSSARY = {
     "split": "which part of the data: train, validation or test",
     "output": "where to write",
     "target": "a run directory, or a file of embeddings (.npy, .npz, .safetensors, .parquet, .csv, .pt)",
+    "others": "more runs or files: all are examined, and ranked by every label-free score",
+    "layers": "a linear probe after every layer of a run's encoder and projector too",
+    "protocol": "how linear probes are fitted: lbfgs with a chosen penalty, or saga as Tschannen et al. do it",
     "labels": "a file with a label for each row",
     "z1": "embeddings of one view of the same samples",
     "z2": "embeddings of another view of the same samples",
@@ -133,6 +137,7 @@ def embed(run: Path, *, data: str | None = None, split: str = "test", output: Pa
 
 def doctor(
     target: Array | None = None,
+    others: tuple[str, ...] = (),
     *,
     labels: Array | None = None,
     second_view: Array | None = None,
@@ -146,28 +151,36 @@ def doctor(
     fail_on: str = "",
     output: Path | None = None,
     data: Array | None = None,
+    layers: bool = False,
+    protocol: Literal["lbfgs", "saga"] = "lbfgs",
     **hyperparameters: Any,
 ) -> Answer:
     """Say what you have: a run, anyone's embeddings, or a loss alone; the verdict first, then its evidence.
 
     ``target`` is a run directory, a file of embeddings, or an array of representations ``h``; ``z1`` and ``z2`` are the
     embeddings of two views of the same samples (``second_view`` pairs ``target`` itself with another view). From
-    Python, ``target`` may be an encoder, with the ``data`` to encode.
+    Python, ``target`` may be an encoder, with the ``data`` to encode. With ``others``, runs or files, all are ranked.
     """
+    if others:
+        choices = {"labels": labels, "drop_nan": drop_nan, "fail_on": fail_on, "layers": layers, "protocol": protocol}
+        return _ranked((target, *others), **choices)
     if isinstance(target, torch.nn.Module):
         target = features.encoded(target, _embeddings(data, drop_nan=drop_nan))
     if target is None:
         results = _loss_alone(objective, loss, batch=batch, width=width, **hyperparameters)
     elif isinstance(target, str | Path) and (Path(target) / "config.yaml").exists():
-        results = assess(Run(target))
+        results = assess(Run(target), protocol=protocol)
+        if layers:
+            results["layers"] = probed_layers(Run(target), protocol=protocol)
+            Run(target).write_json("results.json", results)
         report.write(target)
     else:
         h, z1, z2 = (_embeddings(source, drop_nan=drop_nan) for source in (target, z1, z2))
         if second_view is not None:
             z1, z2 = h, _embeddings(second_view, drop_nan=drop_nan)
-        options = {"objective": objective, "loss": loss, "batch": batch, **hyperparameters}
+        options = {"objective": objective, "loss": loss, "batch": batch, "protocol": protocol, **hyperparameters}
         labels = _labels(labels)
-        results = examine(h, z1=z1, z2=z2, labels=labels, **options).to_dict()
+        results = certified(examine(h, z1=z1, z2=z2, labels=labels, **options).to_dict(), pairs(z1, z2, labels))
         if output is not None:
             Path(output).mkdir(parents=True, exist_ok=True)
             Run(output).write_json("results.json", results)
@@ -189,7 +202,7 @@ def compare(runs: tuple[Path, ...], *, output: Path | None = None) -> Answer:
         lines.append(f"Page: {output}")
     found = {str(path): Run(path).read_json("results.json") or {} for path in runs}
     rankings = _label_free(found) if len(found) > 1 else ()
-    lines += [f"By {ranking.score}: {' > '.join(ranking.runs)}{_agreement(ranking)}" for ranking in rankings]
+    lines += [_order(ranking) for ranking in rankings]
     return Answer(tuple(lines), {"runs": rows, "selection": [ranking.to_dict() for ranking in rankings]})
 
 
@@ -340,7 +353,9 @@ def _alarmed(results: Mapping[str, Any], fail_on: str) -> bool:
 def _label_free(found: Mapping[str, Mapping[str, Any]]) -> tuple[Ranking, ...]:
     """Runs ranked by each label-free score; where all have labels, how well each score ranked them."""
     probes = {
-        name: [row["accuracy"] for row in results.get("accuracy", ()) if row["classifier"] == "linear probe"][:1]
+        name: [row["accuracy"] for row in results.get("accuracy", ()) if row["classifier"].startswith("linear probe")][
+            :1
+        ]
         for name, results in found.items()
     }
     accuracy = {name: values[0] for name, values in probes.items() if values}
@@ -348,11 +363,22 @@ def _label_free(found: Mapping[str, Mapping[str, Any]]) -> tuple[Ranking, ...]:
     return selection(diagnostics, accuracy if len(accuracy) == len(found) else None)
 
 
-def _agreement(ranking: Ranking) -> str:
+def _ranked(targets: tuple[Array, ...], **options: Any) -> Answer:
+    """Several runs or files of embeddings: the verdict on each, and their order by every label-free score."""
+    answers = {str(target): doctor(target, **options) for target in targets}
+    found = {name: answer.to_dict() for name, answer in answers.items()}
+    rankings = _label_free(found) if len(found) > 1 else ()
+    lines = [f"{name}: {answer.lines[0]}" for name, answer in answers.items()] + list(map(_order, rankings))
+    values = {"targets": found, "selection": [ranking.to_dict() for ranking in rankings]}
+    return Answer(tuple(lines), values, failed=any(answer.failed for answer in answers.values()))
+
+
+def _order(ranking: Ranking) -> str:
+    order = f"By {ranking.score}: {' > '.join(ranking.runs)}"
     if ranking.agreement is None or ranking.interval is None:
-        return ""
+        return order
     low, high = ranking.interval
-    return f" (rank correlation with the probe {ranking.agreement:.2f} [{low:.2f}, {high:.2f}])"
+    return f"{order} (rank correlation with the probe {ranking.agreement:.2f} [{low:.2f}, {high:.2f}])"
 
 
 def _row(run: Run) -> dict[str, str]:

@@ -179,6 +179,19 @@ def circle_density(z: Float[np.ndarray, "n 2"], *, concentration: float = 60.0) 
     return figure
 
 
+def trade_off(curves: Mapping[str, Sequence[float]], *, chance: float | None = None) -> Figure:
+    """What epsilon trades in the bound on the error: unstable samples against the room that centres must leave."""
+    figure, axes = canvas("epsilon: distance allowed between views of a sample", "")
+    names = {"R": "R, samples less stable", "rho": "rho, room that centres need", "bound": "bound on the error"}
+    for number, (name, words) in enumerate(names.items()):
+        order = np.argsort(curves["epsilon"])
+        x, y = (np.asarray(values)[order] for values in (curves["epsilon"], curves[name]))
+        axes.plot(x, y, color=category(number), linewidth=1.6, marker=MARKERS[number], markevery=[-1], label=words)
+    level(axes, chance, "error of naming the largest class", "--", CONTRAST)
+    legend(axes)
+    return figure
+
+
 def canvas(across: str, up: str, *, height: float = 3.2) -> tuple[Figure, Axes]:
     """An empty figure in the page's manner: no box, a light grid, text large enough at phone width."""
     figure = Figure(figsize=(5.0, height), layout="constrained", facecolor="none")

@@ -20,6 +20,9 @@ def spoken(results: Mapping[str, Any]) -> Iterator[str]:
     for row in results.get("accuracy", ()):
         what = ", ".join(str(row[key]) for key in ("features", "classifier", "labels") if key in row)
         yield f"  accuracy {row['accuracy']:.3f}{_precision(row, '.3f')}  ({what})"
+    for row in results.get("layers", ()):
+        what = f"{row['layer']}, {row['width']} wide, {row['classifier']}"
+        yield f"  accuracy {row['accuracy']:.3f}{_precision(row, '.3f')}  ({what})"
     yield from _label_curves(results.get("few_labels", ()))
     for row in results.get("certificates", ()):
         yield f"  certificate, {row['verdict']}: {row['statement']}: {row['left']:.4g} <= {row['right']:.4g}"

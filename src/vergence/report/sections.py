@@ -74,7 +74,22 @@ def certificates(record: Record) -> Section | None:
     rows = [mapping(row) for row in sequence(record.results.get("certificates"))]
     keys = ("statement", "verdict", "left", "right", "slack", "source")
     cells = [[*(row.get(key) for key in keys), mapping(row.get("assumptions"))] for row in rows]
-    return section("Certificates", table([*keys, "assumptions"], cells)) if cells else None
+    listing = table([*keys, "assumptions"], cells) if cells else None
+    return section("Certificates", listing, *(_terms(row) for row in rows), *(_trade_off(row) for row in rows))
+
+
+def _terms(certificate: Mapping[str, Any]) -> Markup | None:
+    terms = mapping(certificate.get("terms"))
+    return details(f"Terms of: {certificate.get('statement')}", table(["", "value"], terms.items())) if terms else None
+
+
+def _trade_off(certificate: Mapping[str, Any]) -> Markup | None:
+    curves = mapping(certificate.get("curves"))
+    if not {"epsilon", "R", "rho", "bound"} <= set(curves):
+        return None
+    figure = figures.trade_off(curves, chance=mapping(certificate.get("terms")).get("chance error"))
+    words = "Epsilon, at the best delta: a larger one leaves fewer samples unstable and asks more of the centres."
+    return picture(figure, words, description="The bound on the error and its parts against epsilon.")
 
 
 def data(record: Record) -> Section | None:
