@@ -227,7 +227,7 @@ def _saga_probe(
     model = LogisticRegression(solver="saga", tol=0.1, C=10.0, random_state=seed)
     model.fit(scaler.transform(train_h), train_labels)
     predictions = model.predict(scaler.transform(test_h))
-    return _scored(predictions, test_labels, "linear probe", C=10.0, protocol="saga")
+    return _scored(predictions, test_labels, "linear probe, SAGA protocol", C=10.0, protocol="saga")
 
 
 def _scored(predictions: np.ndarray, labels: np.ndarray, classifier: str, **choices: Any) -> Accuracy:

@@ -72,6 +72,7 @@ def examine(
     projector: Mapping[str, Tensor] | None = None,
     compared: bool = True,
     classifiers: tuple[Callable[..., evaluation.Accuracy], ...] = CLASSIFIERS,
+    protocol: str = "lbfgs",
     seed: int = 0,
     **hyperparameters: Any,
 ) -> Examination:
@@ -103,7 +104,7 @@ def examine(
     findings = tuple(sorted(found.values(), key=lambda finding: faults.GRAVITY.index(finding.fault)))
     label, sentence, evidence = verdict(findings, measured, n=n)
     data = _split(h, labels, train_h, train_labels, seed=seed) if classifiers else None
-    accuracy = tuple(accuracies(data, classifiers=classifiers, seed=seed)) if data else ()
+    accuracy = tuple(accuracies(data, classifiers=classifiers, protocol=protocol, seed=seed)) if data else ()
     few = tuple(few_labels("representations", data, seed=seed)) if data else ()
     advice = recommendations(findings, measured)
     return Examination(label, sentence, evidence, findings, measured, accuracy, few, advice, _notes(n))
@@ -128,11 +129,16 @@ def verdict(findings: tuple[Finding, ...], measured: Mapping[str, Any], *, n: in
 
 
 def accuracies(
-    data: Split, *, classifiers: tuple[Callable[..., evaluation.Accuracy], ...], seed: int = 0
+    data: Split,
+    *,
+    classifiers: tuple[Callable[..., evaluation.Accuracy], ...],
+    protocol: str = "lbfgs",
+    seed: int = 0,
 ) -> Iterator[dict[str, Any]]:
-    """Rows of the table of accuracies."""
+    """Rows of the table of accuracies; ``protocol`` is how linear probes are fitted."""
     for classifier in classifiers:
-        yield {"features": "representations", "labels": "all", **classifier(*data).to_dict()}
+        options = {"protocol": protocol} if classifier is evaluation.linear_probe else {}
+        yield {"features": "representations", "labels": "all", **classifier(*data, **options).to_dict()}
     few = evaluation.few_labels(*data, per_class=FEW, seed=seed)
     yield {"features": "representations", "labels": f"{FEW} per class", **few.to_dict()}
 

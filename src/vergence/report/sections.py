@@ -55,8 +55,9 @@ def accuracies(record: Record) -> Section | None:
     drawing = picture(
         figures.accuracies(rows), caption, description=f"{len(rows)} accuracies, all in the table; the best is {words}."
     )
-    columns = Markup("").join(piece for piece in (drawing, _label_curves(record)) if piece)
-    return section("What it is worth", side_by_side(columns, _accuracy_table(rows)))
+    columns = [(drawing, _label_curves(record)), (_accuracy_table(rows), _layers(record))]
+    joined = [Markup("").join(piece for piece in column if piece) for column in columns]
+    return section("What it is worth", side_by_side(*joined))
 
 
 def geometry(record: Record) -> Section | None:
@@ -142,13 +143,26 @@ def _label_curves(record: Record) -> Markup | None:
     )
 
 
+def _layers(record: Record) -> Markup | None:
+    """A probe after every layer: where the classes part, and where the objective throws them away."""
+    rows = [mapping(row) for row in sequence(record.results.get("layers"))]
+    known = [row for row in rows if finite(row.get("accuracy"))]
+    cells = [[row.get("layer"), row.get("width"), percent(row["accuracy"]), _share_interval(row)] for row in known]
+    caption = "A linear probe after every layer"
+    return table(["layer", "width", "accuracy", "interval"], cells, caption=caption) if cells else None
+
+
+def _share_interval(row: Mapping[str, Any]) -> str | None:
+    return _interval(row, lambda share: f"{100 * share:.1f}")
+
+
 def _accuracy_table(rows: Sequence[Mapping[str, Any]]) -> Markup:
     """A line per classifier and labels, a column per kind of features."""
     kinds = dict.fromkeys(row["features"] for row in rows)
     cells: dict[Markup, dict[str, Markup]] = {}
     for row in rows:
         line = cells.setdefault(stacked(row["classifier"], row["labels"]), {})
-        line[row["features"]] = stacked(percent(row["accuracy"]), _interval(row, lambda share: f"{100 * share:.1f}"))
+        line[row["features"]] = stacked(percent(row["accuracy"]), _share_interval(row))
     counts = sorted({row["n"] for row in rows if finite(row.get("n"))})
     caption = f"Accuracy and its interval on n = {shown(counts)} held-out samples" if counts else ""
     lines = [[heading, *(line.get(kind) for kind in kinds)] for heading, line in cells.items()]
