@@ -79,14 +79,14 @@ def weights_give_an_inverted_u(laboratory: Laboratory) -> Outcome:
     words = (
         f"accuracy of the output {spoken(cells[0.0], OUTPUT)} with uniformity alone, {spoken(cells[peak], OUTPUT)} at "
         f"the best ratio {_ratio(peak)}, {spoken(alone, OUTPUT)} with alignment alone, where the average potential is "
-        f"{spoken(alone, 'potential')}; {_collapse(cells)}"
+        f"{spoken(alone, 'potential')} and the probe magnifies what is left; {_collapse(cells)}"
     )
     across = "share of alignment in the weights (5 to 1 is 0.83)"
     accuracy = {name: {x: column(rows, name) for x, rows in cells.items()} for name in (OUTPUT, REPRESENTATION)}
     potential = {"output": {x: column(rows, "potential") for x, rows in cells.items()}}
     pictures = {
         "accuracy": curves(accuracy, across, "accuracy of a linear probe"),
-        "potential": curves(potential, across, "average Gaussian potential (1 is collapse)"),
+        "potential": curves(potential, across, "average potential (1 is collapse)"),
     }
     holds = _inverted_u(cells) and mean(alone, "potential") > COLLAPSED
     return Outcome(holds, words, {str(share): _averages(rows) for share, rows in cells.items()}, pictures)
