@@ -6,14 +6,17 @@ import numpy as np
 import pytest
 import torch
 
-from vergence.information import BOUNDS, ESTIMATORS, estimate, usable_information, wasserstein_dependency
+from vergence.information import BOUNDS, ESTIMATORS, Estimate, estimate, usable_information, wasserstein_dependency
 from vergence.information.answers import answer
+from vergence.information.bounds import donsker_varadhan
 from vergence.information.copula import copula_information, looks_gaussian
 from vergence.information.critics import Separable
 from vergence.information.crossfit import fit, hear, splits, two_way
 from vergence.information.exact import correlation_for, gaussian_log_ratio
+from vergence.information.neighbours import ksg
 from vergence.information.preprocessing import described, gaussianised
 from vergence.information.samplers import (
+    Pairs,
     correlated_gaussians,
     cubed_gaussians,
     discrete_channel,
@@ -26,6 +29,20 @@ from vergence.information.samplers import (
 
 def numbers(n: int, d: int = 1, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=(n, d))
+
+
+@pytest.fixture
+def few_steps(monkeypatch):
+    """Critics that barely learn, where only what is done with them matters."""
+    monkeypatch.setattr("vergence.information.trained.LEAST_STEPS", 0)
+
+
+def with_the_true_critic(pairs: Pairs, bound: str, *, batch: int) -> Estimate:
+    """A bound that needs no training: its critic is the log density ratio, plus one where that is tight."""
+    d = pairs.x.shape[1]
+    rho, level = correlation_for(pairs.nats, d=d), 1.0 if bound in ("nwj", "interpolated") else 0.0
+    critic = lambda x, y: level + gaussian_log_ratio(x, y, correlation=rho)
+    return estimate(pairs.x, pairs.y, bound=bound, critic=critic, batch=batch)
 
 
 # --- the choice ---------------------------------------------------------------------------------------------------
@@ -52,8 +69,8 @@ def test_auto_chooses_what_suits_and_is_near_the_truth(pairs, estimator, toleran
 
 
 def test_a_critic_finds_what_correlation_cannot():
-    pairs = student(2000, dx=2, dy=2, degrees=1)
-    found = estimate(pairs.x, pairs.y)
+    pairs = student(1200, dx=2, dy=2, degrees=1)
+    found = estimate(pairs.x, pairs.y, folds=2)
     assert found.estimator == "neural"
     assert found.interval[0] <= pairs.nats <= found.interval[1]
     assert copula_information(pairs.x.numpy(), pairs.y.numpy())[0] < 0.05 < found.interval[0]
@@ -119,39 +136,70 @@ def test_the_bound_on_unseen_pairs_of_the_true_critic_is_the_information():
 
 @pytest.mark.parametrize(("bound", "d"), [("copula", 3), ("neighbours", 1)])
 def test_intervals_cover_the_truth_about_as_often_as_they_claim(bound, d):
-    draws = [correlated_gaussians(400, d=d, nats=0.5, seed=seed) for seed in range(100)]
+    draws = [correlated_gaussians(400, d=d, nats=0.5, seed=seed) for seed in range(60)]
     ends = [estimate(pairs.x, pairs.y, bound=bound).interval for pairs in draws]
-    assert sum(low <= 0.5 <= high for low, high in ends) >= 83  # of 90 expected; fewer has probability 0.01
-    assert sum(low <= 0.5 for low, _ in ends) >= 90  # of 95 expected
+    assert sum(low <= 0.5 <= high for low, high in ends) >= 48  # of 54 expected; fewer has probability 0.01
+    assert sum(low <= 0.5 for low, _ in ends) >= 53  # of 57 expected
 
 
-@pytest.mark.parametrize("bound", ["info_nce", "interpolated", "nwj", "donsker_varadhan", "mine", "smile"])
-def test_bounds_are_saturated_above_their_ceiling_and_not_well_under_it(bound):
-    options = {"bound": bound, "critic": "bilinear", "batch": 64, "folds": 2}
-    above, under = correlated_gaussians(300, d=20, nats=12.0), correlated_gaussians(300, d=20, nats=1.0)
-    assert estimate(above.x, above.y, **options).saturated
-    assert not estimate(under.x, under.y, **options).saturated
+@pytest.mark.parametrize("bound", sorted(set(BOUNDS) - {"jensen_shannon"}))
+@pytest.mark.parametrize("d", [20, 128])
+@pytest.mark.parametrize("nats", [1.0, 2.0, 4.0, 6.0, 8.0, 12.0, 16.0, 20.0])
+def test_every_bound_is_saturated_above_its_ceiling_and_where_it_is_wrong_and_not_well_under(bound, d, nats):
+    found = with_the_true_critic(correlated_gaussians(600, d=d, nats=nats, seed=3), bound, batch=64)
+    assert found.ceiling == pytest.approx(math.log(64 if bound in ("info_nce", "leave_one_out") else 600))
+    if nats > found.ceiling or abs(found.nats - nats) > 0.5:
+        assert found.saturated
+        assert found.trust.word == "low"
+    if nats < found.ceiling - 1.5:
+        assert not found.saturated
 
 
-def test_a_ceiling_is_not_reported_as_an_answer():
+def test_saturated_lower_bounds_are_read_as_at_least_and_others_as_off_either_way():
+    pairs = correlated_gaussians(300, d=20, nats=12.0)
+    assert "read this as at least" in with_the_true_critic(pairs, "info_nce", batch=64).trust.sentence
+    for bound in ("leave_one_out", "donsker_varadhan", "smile", "nwj"):
+        assert "either way" in with_the_true_critic(pairs, bound, batch=64).trust.sentence
+
+
+def test_donsker_varadhan_is_not_averaged_over_batches():
+    pairs = correlated_gaussians(300, d=5, nats=4.0)
+    small, large = (with_the_true_critic(pairs, "donsker_varadhan", batch=batch) for batch in (8, 100))
+    assert small == large
+    rho = correlation_for(4.0, d=5)
+    scores = gaussian_log_ratio(pairs.x, pairs.y, correlation=rho)
+    averaged = np.mean([donsker_varadhan(scores[i : i + 4, i : i + 4]) for i in range(0, 300, 4)])
+    assert averaged > 4.5 > small.nats  # what averaging over small batches would have said
+
+
+def test_resampled_pairs_would_flatter_neighbours_so_intervals_are_not_bootstrapped():
+    pairs = correlated_gaussians(600, nats=0.3, seed=1)
+    found = estimate(pairs.x, pairs.y, bound="neighbours")
+    rows = np.random.default_rng(0).integers(0, 600, 600)
+    assert found.interval[0] <= 0.3 <= found.interval[1] < ksg(pairs.x.numpy()[rows], pairs.y.numpy()[rows], k=3)
+
+
+def test_a_ceiling_is_not_reported_as_an_answer(few_steps):
     pairs = correlated_gaussians(400, d=20, nats=15.0)
-    found = estimate(pairs.x, pairs.y, bound="info_nce", batch=64)
+    found = estimate(pairs.x, pairs.y, bound="info_nce", critic="bilinear", batch=64, folds=2)
     assert found.nats <= found.ceiling == pytest.approx(math.log(64))
     assert found.trust.word == "low"
     assert found.samples_needed > math.exp(found.nats)
 
 
 def test_lower_bounds_of_a_trained_critic_stay_below_the_truth():
-    pairs = correlated_gaussians(600, d=2, nats=1.0)
+    pairs = correlated_gaussians(400, d=2, nats=1.0)
     for bound in ("info_nce", "nwj"):
-        assert estimate(pairs.x, pairs.y, bound=bound, batch=128).interval[0] <= 1.0
+        found = estimate(pairs.x, pairs.y, bound=bound, batch=64, folds=2)
+        assert found.nats > 0.7  # few pairs must not mean few steps
+        assert found.interval[0] <= 1.0
 
 
-def test_a_module_of_the_user_is_left_as_it_came():
+def test_a_module_of_the_user_is_left_as_it_came(few_steps):
     pairs = correlated_gaussians(300, d=2, nats=1.0)
     critic = Separable(2, 2)
     before = [p.clone() for p in critic.parameters()]
-    estimate(pairs.x, pairs.y, critic=critic, batch=64)
+    estimate(pairs.x, pairs.y, critic=critic, batch=64, folds=2)
     for old, new in zip(before, critic.parameters(), strict=True):
         torch.testing.assert_close(old, new)
 
@@ -258,8 +306,8 @@ def test_a_negative_estimate_is_explained():
     assert "negative" in answer(-0.1, (-0.2, 0.0), ceiling=9.0, estimator="nwj", n=100).reasons[0]
 
 
-def test_every_row_answers_and_every_bound_trains():
-    pairs = correlated_gaussians(300, nats=0.5)
+def test_every_row_answers_and_every_bound_trains(few_steps):
+    pairs = correlated_gaussians(160, nats=0.5)
     for name in ESTIMATORS:
         assert math.isfinite(estimate(pairs.x, pairs.y, bound=name).nats)
     for name in set(BOUNDS) - {"jensen_shannon"}:
@@ -298,8 +346,8 @@ def test_turned_columns_hold_a_rotation_by_the_radius():
 
 
 def test_weak_dependence_spread_over_many_dimensions_is_found():
-    pairs = correlated_gaussians(2000, d=60, nats=2.0, seed=1)
-    assert estimate(pairs.x, pairs.y).nats == pytest.approx(2.0, abs=0.2)
+    pairs = correlated_gaussians(1500, d=50, nats=2.0, seed=1)
+    assert estimate(pairs.x, pairs.y, folds=2).nats == pytest.approx(2.0, abs=0.2)
     assert estimate(pairs.x, pairs.y, bound="entropies").nats == pytest.approx(2.0, abs=0.3)
 
 

@@ -4,6 +4,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
+from vergence.information.bounds import Side
 from vergence.information.limits import samples_needed
 
 # A bound with the perfect critic falls short of its ceiling by about one nat when the truth is at it: InfoNCE of 20
@@ -23,8 +24,9 @@ class Estimate:
     """How many nats two variables share.
 
     ``interval`` is two-sided at 90 %, so that its lower end is a 95 % lower confidence bound. ``ceiling`` is the
-    largest value that the estimator could have said with these samples, and ``saturated`` says that the answer is too
-    near to it to mean anything but "at least". A negative estimate means that nothing was found.
+    largest value that the estimator could have said, or checked, with these samples, and ``saturated`` says that the
+    estimate is too near to it to be an answer; of a lower bound it means "at least". A negative estimate means that
+    nothing was found.
     """
 
     nats: float
@@ -67,15 +69,16 @@ def answer(
     estimator: str,
     n: int,
     second_opinion: float = -math.inf,
+    side: Side = "lower",
     reasons: tuple[str, ...] = (),
 ) -> Estimate:
     """An estimate with its verdicts.
 
     ``second_opinion`` is the answer of an estimator without that ceiling (the Gaussian copula): a bound can stand well
-    under its ceiling only because its critic learned badly.
+    under its ceiling only because its critic learned badly. ``side`` is where the estimate stands if not at the truth.
     """
     saturated = max(nats, second_opinion) > ceiling - MARGIN
-    trust = _trust(nats, interval, ceiling, saturated, second_opinion)
+    trust = _saturation(nats, ceiling, side) if saturated else _trust(nats, interval, ceiling, second_opinion)
     if nats < 0:
         reasons = (
             *reasons,
@@ -84,10 +87,14 @@ def answer(
     return Estimate(nats, interval, ceiling, saturated, trust, estimator, n, reasons)
 
 
-def _trust(nats: float, interval: tuple[float, float], ceiling: float, saturated: bool, second_opinion: float) -> Trust:
-    width = interval[1] - interval[0]
-    if saturated:
+def _saturation(nats: float, ceiling: float, side: Side) -> Trust:
+    if side == "lower" and nats <= ceiling:
         return Trust("low", f"The ceiling is {ceiling:.2f} nats, and the truth may be above it: read this as at least.")
+    return Trust("low", f"Not more than {ceiling:.2f} nats can be checked here: this may be far off, either way.")
+
+
+def _trust(nats: float, interval: tuple[float, float], ceiling: float, second_opinion: float) -> Trust:
+    width = interval[1] - interval[0]
     if second_opinion > interval[1] + max(0.1, 0.1 * nats):
         return Trust("low", f"The Gaussian copula says {second_opinion:.2f}: a lower bound may be far below the truth.")
     if width > max(0.5, 0.5 * abs(nats)):
