@@ -16,6 +16,8 @@ if [ ! -e .venv-bench/.ready ] || [ pyproject.toml -nt .venv-bench/.ready ]; the
     "$BIN/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt -e . \
         lightly==1.6.0 pytorch-metric-learning==2.9.0 open_clip_torch==3.3.0 kornia==0.9.0 faiss-cpu==1.15.1 \
         networkx==3.6.1 igraph==1.0.0 networkit==11.2.2 cliquematch==3.0.2
+    # Its dependencies are of 2021, and only the files of its losses are used.
+    "$BIN/python" -m pip install --quiet --disable-pip-version-check --no-deps solo-learn==1.0.2
     touch .venv-bench/.ready
 fi
 
