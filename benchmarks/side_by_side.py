@@ -37,9 +37,9 @@ PREFACE = f"""## Side by side with lightly
 
 The same four methods in a lightly loop: its transform on PIL images in a DataLoader, its losses, its memory bank and
 momentum update. Both sides have the same {SAMPLES:,} images of CIFAR-10, encoder, heads, first weights, optimiser,
-schedule, batches of {BATCH}, epochs, and evaluation on {HELD_OUT:,} held-out images; one thread, no workers. Mean ± standard
-deviation where there are several seeds. Seconds are of processor time for training; the ratio is lightly's to ours.
-Written by `benchmarks/side_by_side.py`.
+schedule, batches of {BATCH}, epochs, and evaluation on {HELD_OUT:,} held-out images; one thread, no workers.
+Mean ± standard deviation where there are several seeds. Seconds are of processor time for training; the ratio is
+lightly's to ours. Written by `benchmarks/side_by_side.py`.
 
 """
 
