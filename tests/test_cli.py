@@ -86,6 +86,27 @@ def test_runs_are_compared(run, capsys):
     assert next(iter(rows.values()))["method"] == "simclr"
 
 
+def test_several_targets_are_examined_and_ranked_without_labels(tmp_path, capsys):
+    generator = np.random.default_rng(0)
+    files = [str(tmp_path / f"width{width}.npy") for width in (2, 4, 8)]
+    for file, width in zip(files, (2, 4, 8), strict=True):
+        np.save(file, generator.standard_normal((200, width)) @ generator.standard_normal((width, 8)))
+    assert main(["doctor", *files, "--json", "--fail-on", "dimensional"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    by_rank = next(ranking for ranking in found["selection"] if ranking["score"] == "effective_rank")
+    assert by_rank["runs"] == files[::-1]
+    assert found["targets"][files[1]]["faults"] == ["dimensional collapse"]
+
+
+def test_a_probe_after_every_layer_by_the_saga_protocol(run, capsys):
+    assert main(["doctor", str(run), "--layers", "--protocol", "saga", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    layers = [row["layer"] for row in found["layers"]]
+    assert layers[0] == "encoder 1"
+    assert layers[-1].startswith("projector")
+    assert {row["classifier"] for row in found["layers"]} == {"linear probe, SAGA protocol"}
+
+
 def test_a_report_is_written_again(run, capsys):
     (run / "report.html").unlink()
     assert main(["report", str(run)]) == 0

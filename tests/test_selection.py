@@ -43,6 +43,18 @@ def test_few_runs_say_nothing_and_many_say_more():
     assert few[0] < many[0] < 0.9 < many[1] < few[1]
 
 
+def test_a_perfect_order_of_few_runs_is_not_taken_for_certain():
+    low, high = spearman_interval(1.0, 4)
+    assert low < 0 < high == 1.0
+    assert spearman_interval(1.0, 30)[0] > 0.95
+    assert spearman_interval(-1.0, 4) == pytest.approx((-1.0, -low))
+
+
+def test_a_score_without_a_value_ranks_nothing():
+    unknown = {**RUNS, "b": run(30.0, None, 0.2)}
+    assert [ranking.score for ranking in selection(unknown)] == ["effective_rank", "decay_exponent"]
+
+
 def test_one_run_cannot_be_ranked():
     with pytest.raises(ValueError, match="at least two runs; got 1"):
         selection({"a": RUNS["a"]})

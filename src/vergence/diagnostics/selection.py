@@ -42,16 +42,15 @@ class Ranking:
 def selection(
     runs: Mapping[str, Mapping[str, Any]], accuracy: Mapping[str, float] | None = None
 ) -> tuple[Ranking, ...]:
-    """Rank runs by each score of SCORES that all of them have.
+    """Rank runs by each score of SCORES that is known of all of them.
 
     ``runs`` maps a run's name to the ``diagnostics`` of its results; ``accuracy`` maps it to what labels say.
     """
     if len(runs) < 2:
         raise ValueError(f"Ranking needs at least two runs; got {len(runs)}")
-    shared = [score for score in SCORES if all(score in found for found in runs.values())]
-    return tuple(
-        _ranking(score, {name: _value(found[score]) for name, found in runs.items()}, accuracy) for score in shared
-    )
+    table = {score: {name: _value(found.get(score)) for name, found in runs.items()} for score in SCORES}
+    shared = {score: values for score, values in table.items() if not any(map(math.isnan, values.values()))}
+    return tuple(_ranking(score, values, accuracy) for score, values in shared.items())
 
 
 def _ranking(score: str, values: Mapping[str, float], accuracy: Mapping[str, float] | None) -> Ranking:
@@ -72,15 +71,20 @@ def spearman(first: Sequence[float], second: Sequence[float]) -> float:
 def spearman_interval(correlation: float, n: int) -> tuple[float, float]:
     """Fisher's interval with the variance 1.06 / (n - 3); for fewer than four runs, anything is possible.
 
+    A perfect order has no spread by that rule; its interval starts from the order with one exchange of neighbours.
+
     References:
         Fieller, Hartley & Pearson (1957), Biometrika 44.
     """
     if n < 4 or math.isnan(correlation):
         return -1.0, 1.0
     half = float(norm.ppf(0.975)) * math.sqrt(1.06 / (n - 3))
-    centre = math.atanh(max(-1 + 1e-12, min(1 - 1e-12, correlation)))
-    return math.tanh(centre - half), math.tanh(centre + half)
+    nearly = 1 - 12 / (n * (n**2 - 1))
+    centre = math.atanh(max(-nearly, min(nearly, correlation)))
+    return min(correlation, math.tanh(centre - half)), max(correlation, math.tanh(centre + half))
 
 
 def _value(found: Any) -> float:
-    return float(found["value"] if isinstance(found, Mapping) else found)
+    """NaN where a score is missing, or has no value on these rows."""
+    value = found.get("value") if isinstance(found, Mapping) else found
+    return math.nan if value is None else float(value)
