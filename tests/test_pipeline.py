@@ -7,6 +7,7 @@ from torch import nn
 
 import vergence as vg
 from vergence import assessment
+from vergence.pipeline import information
 from vergence.theory import Certificate
 
 
@@ -78,3 +79,15 @@ def test_a_violated_certificate_is_evidence(monkeypatch):
     found = assessment.certified({"verdict": {"evidence": ["first"]}}, {})
     assert found["verdict"]["evidence"] == ["first", "Violated: two <= one: 2 > 1."]
     assert found["certificates"][0]["verdict"] == "violated"
+
+
+def test_information_reads_a_plain_column_and_drops_pairs_and_not_rows(tmp_path):
+    x = np.random.default_rng(0).normal(size=400)
+    y = x + np.random.default_rng(1).normal(size=400)
+    whole = information(x[2:, None], y[2:, None]).values["nats"]
+    x[0], y[1] = np.nan, np.inf
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "y.npy", y)
+    with pytest.raises(ValueError, match="x has 1 rows with NaN or infinity, the first at row 0"):
+        information(tmp_path / "x.npy", tmp_path / "y.npy")
+    assert information(tmp_path / "x.npy", tmp_path / "y.npy", drop_nan=True).values["nats"] == whole

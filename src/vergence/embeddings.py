@@ -27,11 +27,11 @@ BEGINNINGS = {
 }
 
 
-def read_embeddings(path: str | Path, *, name: str | None = None, drop_nan: bool = False) -> Any:
+def read_embeddings(path: str | Path, *, name: str | None = None, drop_nan: bool = False, column: bool = False) -> Any:
     """Rows of embeddings ``[n, d]`` from .npy (left on disk), .npz, .safetensors, .parquet, .csv or a torch file.
 
     ``name`` chooses the array where a file holds several. NaN rows are kept for the examination to count and locate,
-    unless ``drop_nan``.
+    unless ``drop_nan``. With ``column`` an array ``[n]`` is one column.
     """
     file = existing_file(str(path))
     beginning = kind(file)
@@ -46,12 +46,22 @@ def read_embeddings(path: str | Path, *, name: str | None = None, drop_nan: bool
     if beginning != expected:
         raise ValueError(f"{path} is not what its name says: it should be {expected} and begins like {beginning}")
     array = reader(file, name)
+    if column and len(array.shape) == 1:
+        array = array[:, None]
     if len(array.shape) != 2:
         raise ValueError(f"{path} holds an array of shape {list(array.shape)}; rows of embeddings [n, d] are needed")
     if not drop_nan:
         return array
     kept = np.setdiff1d(np.arange(len(array)), not_finite(array))
     return array if len(kept) == len(array) else array[kept]
+
+
+def finite_pairs(x: Any, y: Any) -> list[Any]:
+    """The rows at which both variables are finite: if each lost its own, the others would no longer match."""
+    if len(x) != len(y):
+        return [x, y]
+    kept = np.setdiff1d(np.arange(len(x)), np.concatenate([not_finite(x), not_finite(y)]))
+    return [x[kept], y[kept]]
 
 
 def kind(file: Path) -> str:

@@ -19,7 +19,7 @@ from vergence.config import Config
 from vergence.data.files import label_file
 from vergence.diagnostics import selection, thermometer
 from vergence.diagnostics.selection import Ranking
-from vergence.embeddings import read_embeddings
+from vergence.embeddings import finite_pairs, read_embeddings
 from vergence.examination import examine
 from vergence.information import estimate
 from vergence.probing import probed_layers
@@ -248,7 +248,9 @@ def information(
     drop_nan: bool = False,
 ) -> Answer:
     """Estimate how many nats two variables share, row by row: with an interval, a ceiling and a word on trust."""
-    pair = [_embeddings(source, drop_nan=drop_nan) for source in (x, y)]
+    pair = [read_embeddings(rows, column=True) if isinstance(rows, str | Path) else rows for rows in (x, y)]
+    if drop_nan:
+        pair = finite_pairs(*pair)
     found = estimate(*pair, bound=bound, critic=critic, folds=folds, seed=seed)
     lines = [str(found), *found.reasons]
     if bits:
