@@ -7,7 +7,7 @@ import torch
 
 from vergence import assembly
 from vergence.config import Config, Saving, Watching
-from vergence.recording import is_best, record
+from vergence.recording import is_best, record, watch
 from vergence.run import Run
 
 TINY = Config(
@@ -39,6 +39,19 @@ def test_training_and_validation_share_no_sample():
     assert len(held_out) == pytest.approx(0.1 * len(everything), rel=0.05)
     unique = len(torch.unique(everything.x.flatten(1), dim=0))
     assert len(torch.unique(torch.cat([train, held_out]), dim=0)) == unique
+
+
+def test_all_that_is_measured_is_logged(tmp_path):
+    run, _ = recorded(tmp_path / "run")
+    measured = {"alignment", "uniformity", "effective_rank", "knn", "probe"}
+    assert [measured <= set(row) for row in run.rows()] == [row["epoch"].is_integer() for row in run.rows()]
+    assert run.rows()[-1]["probe"] > 0.2  # ten digits: chance is 0.1
+
+
+def test_a_single_class_has_no_accuracy():
+    parts = assembly.assemble(TINY)
+    parts = replace(parts, samples=replace(parts.samples, labels=torch.zeros_like(parts.samples.labels)))
+    assert set(watch(parts)) == {"alignment", "uniformity", "effective_rank"}
 
 
 @pytest.mark.parametrize(("criterion", "choose"), [("effective_rank", max), ("uniformity", min), ("knn", max)])

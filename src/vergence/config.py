@@ -57,7 +57,7 @@ class Watching:
     """What is measured along training."""
 
     every: int = 10
-    """Epochs between measurements of geometry, effective rank and (with labels) kNN accuracy; 0 for never."""
+    """Epochs between measurements of geometry, effective rank and (with labels) kNN and probe accuracy; 0 for never."""
     samples: int = 512
     """How many held-out samples they use, at most."""
     share: float = 0.1

@@ -82,7 +82,7 @@ def is_best(row: Mapping[str, Any], rows: Callable[[], list[dict[str, Any]]], cr
 
 
 def watch(parts: Assembled) -> dict[str, float]:
-    """What is measured along training, on samples held out from it: geometry, rank and, with labels, kNN accuracy."""
+    """What is measured along training, on samples held out from it: geometry, rank and, with labels, two accuracies."""
     config, learner = parts.config, parts.learner
     # At most a quarter of what is trained on: every ten epochs, that takes less than 5 % of the time.
     limit = max(2, min(config.watching.samples, len(parts.samples) // 4))
@@ -93,9 +93,13 @@ def watch(parts: Assembled) -> dict[str, float]:
         "uniformity": uniformity(made.z1).value,
         "effective_rank": effective_rank(made.h),
     }
-    if made.labels is not None and parts.samples.labels is not None:
+    known = parts.samples.labels
+    if made.labels is not None and known is not None and len(known[: 4 * limit].unique()) > 1:
         bank = features.extract(learner.encoder, parts.samples, parts.recipe, limit=4 * limit)
-        measured["knn"] = evaluation.knn(bank.h, bank.labels, made.h, made.labels).accuracy
+        split = (bank.h, bank.labels, made.h, made.labels)
+        measured["knn"] = evaluation.knn(*split).accuracy
+        # The middle of the probe's penalties: choosing one would take seven fits.
+        measured["probe"] = evaluation.linear_probe(*split, regularisation=1e-3).accuracy
     return measured
 
 

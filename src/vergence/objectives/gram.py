@@ -8,9 +8,6 @@ from torch import Tensor
 
 from vergence.types import Scalar
 
-# Rows of a symmetric matrix that are computed together: the narrowest product that runs at full speed.
-BLOCK = 64
-
 
 def squared_scores(z1: Float[Tensor, "m d"], z2: Float[Tensor, "k d"]) -> Scalar:
     r"""The sum of all squared inner products, :math:`\sum_{ij} (z_{1i} \cdot z_{2j})^2`, through the smallest matrix.
@@ -34,16 +31,6 @@ def product(left: Tensor, right: Tensor, *, scale: float = 1.0) -> Tensor:
 def add_product(total: Tensor, left: Tensor, right: Tensor, scale: float) -> None:
     """Add the product of two matrices, times a number, to the total."""
     torch.addmm(total, left, right, alpha=scale, out=total)
-
-
-def gram(z: Tensor) -> Tensor:
-    """``product(z, z.T)``: blocks above the diagonal are computed, those below copied."""
-    matrix = z.new_empty(z.shape[0], z.shape[0])
-    for top in range(0, z.shape[0], BLOCK):
-        rows = slice(top, top + BLOCK)
-        torch.mm(z[rows], z[top:].T, out=matrix[rows, top:])
-        matrix[top + BLOCK :, rows] = matrix[rows, top + BLOCK :].T
-    return matrix
 
 
 class _SquaredScores(torch.autograd.Function):

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vergence.objectives.gram import add_product, gram, product, refuse_second_derivative, squared_scores
+from vergence.objectives.gram import add_product, product, refuse_second_derivative, squared_scores
 from vergence.objectives.inputs import checked, directions, not_negative
 from vergence.types import Embedding, Scalar
 
@@ -81,16 +81,15 @@ class _BarlowTwins(torch.autograd.Function):
         n, d = z1.shape
         (z1, inverse1), (z2, inverse2) = _standardised(z1), _standardised(z2)
         if d <= n:
-            left = right = product(z1.T, z2).div_(n)
+            left = right = product(z1.T, z2, scale=1 / n)
             diagonal = left.diagonal()
         else:
-            left, right = gram(z1).div_(n), gram(z2).div_(n)
+            left, right = product(z1, z1.T, scale=1 / n), product(z2, z2.T, scale=1 / n)
             diagonal = (z1 * z2).sum(0).div_(n)
         ctx.weight = weight
         ctx.save_for_backward(z1, z2, inverse1, inverse2, left, right, diagonal)
-        squares = torch.dot(diagonal, diagonal)
-        everything = torch.dot(left.view(-1), right.view(-1))
-        return squares - 2 * diagonal.sum() + d + weight * (everything - squares)
+        gaps, everything = 1 - diagonal, torch.dot(left.view(-1), right.view(-1))
+        return torch.dot(gaps, gaps) + weight * (everything - torch.dot(diagonal, diagonal))
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
