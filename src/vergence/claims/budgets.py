@@ -55,7 +55,7 @@ def revised_against_simclr(laboratory: Laboratory) -> Outcome:
     source="huang",
     kind="training",
     tolerance="effective rank of the embeddings below half of SimCLR's, under SimCLR's heads",
-    minutes=2.5,
+    minutes=3.0,
 )
 def linear_collapses(laboratory: Laboratory) -> Outcome:
     rows = {
@@ -93,7 +93,9 @@ def spectral_against_others(laboratory: Laboratory) -> Outcome:
     named = {"linear probe": seen["probe"], "kNN": seen["knn"]}
     words = [f"{name} {spoken(cell, 'probe')} (kNN {spoken(cell, 'knn')})" for name, cell in rows.items()]
     picture = marks(named, "accuracy on held-out images")
-    return Outcome(mean(rows["spectral"], "probe") >= least, "; ".join(words), seen, {"methods": picture})
+    holds = mean(rows["spectral"], "probe") >= least
+    why = "Likely the budget, which is a small share of the source's 200 epochs, and the narrower head; not tested."
+    return Outcome(holds, "; ".join(words), seen, {"methods": picture}, why="" if holds else why)
 
 
 @claim(
