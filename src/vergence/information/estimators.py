@@ -191,7 +191,7 @@ def table(x: Rows, y: Rows, *, reasons: tuple[str, ...] = ()) -> Estimate:
     bias = (counts.shape[0] - 1) * (counts.shape[1] - 1) / (2 * len(x))
     nats, half = float(ratio.mean()) - bias, QUANTILE * float(ratio.std()) / math.sqrt(len(x)) + bias
     return answer(
-        nats, (nats - half, nats + half), ceiling=math.log(min(counts.shape)) + 1, estimator="table", n=len(x),
+        nats, (nats - half, nats + half), ceiling=kl_ceiling(len(x)), estimator="table", n=len(x),
         reasons=reasons,
     )  # fmt: skip
 
