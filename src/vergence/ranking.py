@@ -263,10 +263,10 @@ def _default_deltas(plain: Tensor, labels: Tensor) -> list[float]:
 
 
 def _interval(scores: Tensor) -> tuple[float, float]:
-    """Student's 95 % interval of the mean; the point itself when there is one drawing only."""
+    """Student's 95 % interval of the mean, within [0, 1]; the point itself when there is one drawing only."""
     mean, count = scores.mean().item(), len(scores)
     half = student.ppf(0.975, count - 1) * scores.std().item() / math.sqrt(count) if count > 1 else 0.0
-    return mean - half, mean + half
+    return max(0.0, mean - half), min(1.0, mean + half)
 
 
 def _validate(sets: Mapping[str, Recipe], views: int, resamples: int) -> None:
