@@ -28,10 +28,10 @@ Ladders = Mapping[str, Mapping[float, list[Row]]]
 
 @claim(
     42,
-    "From crop alone to all five transformations, kNN accuracy rises on the whole: blur, grey, colour, then flip.",
+    "Dropping flip, colour distortion, colour dropping and blur, in this order, never raises kNN accuracy.",
     source="huang",
     kind="training",
-    tolerance="per method: all five above crop alone, and accuracy rises with the rung (Spearman above 0)",
+    tolerance="order of means over seeds, at every step and for every method",
     minutes=12.0,
 )
 def richer_augmentation(laboratory: Laboratory) -> Outcome:
@@ -42,7 +42,7 @@ def richer_augmentation(laboratory: Laboratory) -> Outcome:
     picture = curves(_accuracies(ladders), "transformations, each with all before it", "kNN accuracy")
     names = ["crop", "+ blur", "+ colour\ndropping", "+ colour\ndistortion", "+ flip"]
     picture.axes[0].set_xticks(range(1, len(LADDER) + 1), names)
-    return _climbed(ladders, [name.replace("\n", " ") for name in names], picture)
+    return _climbed(ladders, [name.replace("\n", " ") for name in names], picture, every_step=True)
 
 
 @claim(
@@ -100,8 +100,8 @@ def _accuracies(ladders: Ladders) -> dict[str, dict[float, list[float]]]:
     return {method: {rung: column(rows, "knn") for rung, rows in cells.items()} for method, cells in ladders.items()}
 
 
-def _climbed(ladders: Ladders, names: Sequence[str], picture: Figure) -> Outcome:
-    """Whether every method's accuracy rises from the first rung to the last; and how many rise at each step."""
+def _climbed(ladders: Ladders, names: Sequence[str], picture: Figure, *, every_step: bool = False) -> Outcome:
+    """Whether every method's accuracy rises from the first rung to the last, or at every step."""
     means = {method: [mean(rows, "knn") for rows in cells.values()] for method, cells in ladders.items()}
     orders = {method: float(spearmanr(range(len(names)), path).statistic) for method, path in means.items()}
     sentences = []
@@ -111,5 +111,9 @@ def _climbed(ladders: Ladders, names: Sequence[str], picture: Figure) -> Outcome
     rising = [sum(path[step] >= path[step - 1] for path in means.values()) for step in range(1, len(names))]
     steps = ", ".join(f"{name} {count}" for name, count in zip(names[1:], rising, strict=True))
     sentences.append(f"of {len(means)} methods, so many do not fall at each step: {steps}")
-    holds = all(path[-1] > path[0] and orders[method] > 0 for method, path in means.items())
-    return Outcome(holds, "; ".join(sentences), _accuracies(ladders), {"ladder": picture})
+    on_the_whole = all(path[-1] > path[0] and orders[method] > 0 for method, path in means.items())
+    holds = min(rising) == len(means) if every_step else on_the_whole
+    why = "On the whole every method rises; steps against the order are about as large as the spread over seeds."
+    return Outcome(
+        holds, "; ".join(sentences), _accuracies(ladders), {"ladder": picture}, why if on_the_whole > holds else ""
+    )
