@@ -93,10 +93,10 @@ def reconciled(case: Case) -> Iterator[str]:
 
 
 def _or_nan(number: Callable[[], Any]) -> float:
-    """Collapsed rows make some of these formulas fail, which is an answer too."""
+    """Collapsed rows, or fewer than a hundred, make some of these formulas fail, which is an answer too."""
     try:
         return float(number())
-    except (ValueError, RuntimeError, np.linalg.LinAlgError):
+    except (ValueError, IndexError, RuntimeError, np.linalg.LinAlgError):
         return float("nan")
 
 
