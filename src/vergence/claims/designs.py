@@ -52,15 +52,18 @@ def a_tighter_bound_is_no_better(laboratory: Laboratory) -> Outcome:
     highest = max(CRITICS, key=bounds["NWJ"].__getitem__)
     lowest = min(CRITICS, key=accuracies["NWJ"].__getitem__)
     points = {name: {c: (bounds[name][c], accuracies[name][c]) for c in CRITICS} for name in ESTIMATORS}
+    holds = highest == lowest == "concat"
     return Outcome(
-        highest == lowest == "concat",
+        holds,
         f"held-out NWJ and accuracy: {_in_words(cells['NWJ'], 'bound')}",
         {"bounds": bounds, "accuracies": accuracies},
         {
             "critics": scatter(points, "held-out bound in nats, mean over seeds", PROBE),
             "accuracy": marks(_values(cells, "accuracy"), PROBE),
         },
-        why=f"At this length of training the highest bound is that of {highest}, the lowest accuracy that of {lowest}.",
+        why=""
+        if holds
+        else f"After this short a training {highest} has the highest bound, {lowest} the lowest accuracy.",
     )
 
 
@@ -127,7 +130,6 @@ def capacity_belongs_in_the_encoder(laboratory: Laboratory) -> Outcome:
         + ". ".join(f"{critic}: {_in_words(row, 'bound')}" for critic, row in cells.items()),
         {"falls": falls, "lost_nats": lost, "bounds": bounds, "accuracies": accuracies},
         {**pictures, "bound": marks(_values(cells, "bound"), "held-out InfoNCE in nats")},
-        why="",
     )
 
 

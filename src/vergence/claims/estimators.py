@@ -63,7 +63,7 @@ def every_estimator_climbs(laboratory: Laboratory) -> Outcome:
     source="limits",
     kind="training",
     tolerance="entropies within 1.5 nats, InfoNCE at most 4.86",
-    minutes=3.0,
+    minutes=1.6,
 )
 def entropies_count_beyond_the_batch(laboratory: Laboratory) -> Outcome:
     nats = 128 * correlated_information(0.5)
@@ -74,11 +74,16 @@ def entropies_count_beyond_the_batch(laboratory: Laboratory) -> Outcome:
         for name, bound in {"entropies": "entropies", "InfoNCE": "info_nce"}.items()
     }
     error = abs(mean(cells["entropies"], "mean") - nats)
+    holds = error < 1.5 and max(column(cells["InfoNCE"], "mean")) <= 4.86
+    last = fmean(row["line"][-1] for row in cells["entropies"])
     return Outcome(
-        error < 1.5 and max(column(cells["InfoNCE"], "mean")) <= 4.86,
+        holds,
         f"in truth {nats:.2f} nats; " + ", ".join(f"{name} {spoken(rows, 'mean')}" for name, rows in cells.items()),
-        {"truth": nats, "error": error},
+        {"truth": nats, "error": error, "last": last},
         {"along": _along(cells, "estimate in nats", {"truth": nats, "ln 128": math.log(128)})},
+        why=""
+        if holds
+        else f"The mean is over the second half of training; entropies still climb, to {last:.2f} nats.",
     )
 
 

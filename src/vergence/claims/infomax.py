@@ -34,20 +34,21 @@ PROBE = "accuracy of a linear probe"
     source="tschannen",
     kind="training",
     tolerance="mean rise > 0.01, inverse error < 1e-3",
-    minutes=4.0,
+    minutes=4.2,
 )
 def accuracy_rises_at_constant_information(laboratory: Laboratory) -> Outcome:
     settings = {**protocol(laboratory), "encoder": "additive_flow", "backbone": couplings(laboratory)}
     runs = followed(laboratory, inverted, settings)
     before, after = ends(runs)
     rise, error = mean(after, "accuracy") - mean(before, "accuracy"), max(column(after, "inverse"))
+    holds = rise > 0.01 and error < 1e-3
     return Outcome(
-        rise > 0.01 and error < 1e-3,
+        holds,
         f"accuracy {spoken(before, 'accuracy')} before and {spoken(after, 'accuracy')} after training, held-out "
         f"InfoNCE {mean(before, 'bound'):.2f} and {mean(after, 'bound'):.2f} nats, largest inverse error {error:.0e}",
         {"rise": rise, "inverse_error": error},
         {"accuracy": along(runs, "accuracy", PROBE), "bound": along(runs, "bound", "held-out InfoNCE in nats")},
-        why="The training is short: the authors take 21,000 steps.",
+        why="" if holds else "The training is short: the authors take 21,000 steps.",
     )
 
 
