@@ -38,7 +38,7 @@ def trained(name: str) -> tuple[list[float], torch.Tensor]:
     pictures = name in ("rotation", "colourisation")
     x = torch.rand(48, 8, 8, 3, generator=generator) if pictures else torch.randn(48, 6, generator=generator)
     samples = from_arrays(x.numpy(), (torch.arange(48) % 3).numpy())
-    views = "simclr" if pictures else "tabular"
+    views = "simclr" if pictures else "columns" if name == "clip" else "tabular"
     parts = assembly.assemble(replace(TINY, method=name, views=views, heads=heads(name)), samples)
     optimiser = optim.optimiser(parts.learner, parts.config.optim)
     losses = [step.loss for step in training.fit(parts.learner, optimiser, samples, parts.recipe, parts.config)]

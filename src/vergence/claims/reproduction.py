@@ -70,7 +70,7 @@ def found(row: Claim, laboratory: Laboratory) -> Finding:
     laboratory.minutes = 0.0
     outcome = row.check(laboratory) if trains else row.check()
     verdict = row.verdict(outcome)
-    trained: dict[str, Any] = {"scale": laboratory.name, "seeds": len(laboratory.seeds), "minutes": round(laboratory.minutes, 2)}
+    scale: dict[str, Any] = {"scale": laboratory.name, "seeds": len(laboratory.seeds)} if trains else {}
     return Finding(
         row.number, row.sentence, row.source, row.kind, row.tolerance, verdict,
         expected=verdict == ("refuted" if row.false else "confirmed"),
@@ -79,7 +79,8 @@ def found(row: Claim, laboratory: Laboratory) -> Finding:
         figures=outcome.figures,
         pictures=[_saved(picture, laboratory, f"{row.number}-{name}") for name, picture in outcome.pictures.items()],
         why=outcome.why,
-        **(trained if trains else {}),
+        minutes=round(laboratory.minutes, 2),
+        **scale,
     )  # fmt: skip
 
 
