@@ -21,6 +21,9 @@ WARMUP = 30  # rounds in which the classifier learns alone; the authors take 100
 ROUNDS = {"smallest": 4, "small": 300, "paper": 4000}
 
 
+INVERTED = 1e-3  # largest error of an inverse in float32 that counts as none
+
+
 @claim(
     66,
     "An invertible encoder can be trained to be worse for a linear probe than the pixels are.",
@@ -38,9 +41,8 @@ def an_invertible_encoder_can_be_bad(laboratory: Laboratory) -> Outcome:
     _, after = ends(runs)
     worse = [row["pixels"] - row["accuracy"] for row in after]
     error = max(column(after, "inverse"))
-    holds = min(worse) > 0 and error < 1e-3
     return Outcome(
-        holds,
+        min(worse) > 0 and error < INVERTED,
         f"accuracy {spoken(after, 'accuracy')}, of the pixels {mean(after, 'pixels'):.3f}; "
         f"largest inverse error {error:.0e}",
         {"below_the_pixels": worse, "inverse_error": error},
@@ -49,8 +51,15 @@ def an_invertible_encoder_can_be_bad(laboratory: Laboratory) -> Outcome:
                 runs, "accuracy", PROBE, across="steps of the encoder", levels={"pixels": mean(after, "pixels")}
             )
         },
-        why="" if holds else "The training is short: the authors take 4,000 rounds.",
+        why=_why(min(worse) > 0, error < INVERTED),
     )
+
+
+def _why(worse: bool, inverted: bool) -> str:
+    if not worse:
+        return "The training is short: the authors take 4,000 rounds."
+    steep = "The accuracy falls as said, but affine couplings grow steep, and float32 inverts them less well."
+    return "" if inverted else steep
 
 
 def misled(config: Config, rounds: int) -> Row:
