@@ -19,8 +19,6 @@ from vergence.config import Config
 AHEAD = 10  # steps of the classifier for each of the encoder, as the authors have it
 WARMUP = 30  # rounds in which the classifier learns alone; the authors take 100
 ROUNDS = {"smallest": 4, "small": 300, "paper": 4000}
-
-
 INVERTED = 1e-3  # largest error of an inverse in float32 that counts as none
 
 
