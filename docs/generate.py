@@ -13,6 +13,7 @@ from operator import itemgetter
 from pathlib import Path
 
 from vergence import tables
+from vergence.claims import CLAIMS as ROWS
 from vergence.methods import METHODS
 
 ROOT = Path(__file__).parents[1]
@@ -84,18 +85,22 @@ def tree() -> str:
 
 
 def claims() -> str:
-    """What was found of every claim: a table, then the training claims with their pictures."""
+    """What was found of every claim: a table, then the claims that have pictures."""
     found = json.loads((CLAIMS / "findings.json").read_text(encoding="utf-8"))
     lines = ["| claim | | verdict | measured |", "|---:|---|---|---|"]
     for row in found:
-        number = f"[{row['number']}](#claim-{row['number']})" if row["kind"] == "training" else row["number"]
+        number = f"[{row['number']}](#claim-{row['number']})" if row["pictures"] else row["number"]
         lines.append(f"| {number} | {cell(row['sentence'])} | {row['verdict']} | {cell(row['measured'])} |")
-    return "\n".join([*lines, *(trained(row) for row in found if row["kind"] == "training")])
+    known = {row["number"] for row in found}
+    waiting = [f"{row.number}. {row.sentence}" for row in ROWS.values() if row.number not in known]
+    if waiting:
+        lines += ["", "Written, and not yet run at this scale:", "", *(f"- {text}" for text in waiting)]
+    return "\n".join([*lines, *(pictured(row) for row in found if row["pictures"])])
 
 
-def trained(row) -> str:
-    """A training claim: sentence, verdict, what was measured and how, pictures."""
-    cost = f"{row['seeds']} seeds, {row['minutes']:.1f} minutes of one core"
+def pictured(row) -> str:
+    """A claim with pictures: sentence, verdict, what was measured and how."""
+    cost = f"{row['seeds']} seeds, {row['minutes']:.1f} minutes of one core" if row["seeds"] else "Seconds"
     lines = [
         f"\n### Claim {row['number']}\n",
         f"{row['sentence']} **{row['verdict'].capitalize()}**: {row['measured']}. {row['why']}".strip(),
