@@ -120,7 +120,7 @@ def one_alone_degrades_the_other(laboratory: Laboratory) -> Outcome:
     pictures = {
         key: marks({key: {name: column(part, key) for name, part in stages.items()}}, label)
         for key, label in {
-            "alignment": "squared distance of two views (lower is better)",
+            "alignment": "distance of views (lower is better)",
             "uniformity": "uniformity (lower is better)",
             OUTPUT: "accuracy of a linear probe on the output",
         }.items()
