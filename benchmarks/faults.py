@@ -17,8 +17,8 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable
+from ctypes import c_int
 from dataclasses import replace
-from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
 from typing import NamedTuple
 
@@ -93,21 +93,23 @@ def killed(whole: Run, place: Path, *, kills: int, dice: random.Random) -> Figur
     length = time.monotonic() - began
     where: Counter[str] = Counter()
     runs = equal = 0
+    different: set[str] = set()
     while sum(where.values()) < kills:
         path = place / f"killed-{runs}"
         while (phase := train_and_kill(path, after=dice.uniform(0, length / 2))) is not None:
             where[phase] += 1
         runs += 1
-        equal += identical(Run(path), whole)
+        found = differences(Run(path), whole)
+        equal, different = equal + (not found), different | found
         shutil.rmtree(path)
     shares = ", ".join(f"{where[phase]} while {phase}" for phase in PHASES)
     sentence = f"{sum(where.values())} SIGKILLs over {runs} runs ({shares}): {equal} of {runs} endings bitwise equal"
-    return Figure(sentence, equal == runs)
+    return Figure(sentence + (f"; others in {sorted(different)}" if different else ""), equal == runs)
 
 
 def train_and_kill(path: Path, *, after: float) -> str | None:
     """The phase in which a training process was killed, or nothing if it came to its end before."""
-    phase = FORK.Value("i", 0)
+    phase = FORK.RawValue("i", 0)  # without a lock, which a killed process would keep
     process = FORK.Process(target=train, args=(path, CONFIG, phase))
     process.start()
     process.join(after)
@@ -121,7 +123,7 @@ def train_and_kill(path: Path, *, after: float) -> str | None:
     return PHASES[phase.value]
 
 
-def train(path: Path, config: Config = CONFIG, phase: Synchronized | None = None) -> None:
+def train(path: Path, config: Config = CONFIG, phase: c_int | None = None) -> None:
     """Begin a run or continue it, telling in which phase it is."""
     torch.set_num_threads(1)
     if phase is not None:
@@ -132,7 +134,7 @@ def train(path: Path, config: Config = CONFIG, phase: Synchronized | None = None
         recording.record(parts, run, leads=True, quiet=True)
 
 
-def tell_phase(phase: Synchronized) -> None:
+def tell_phase(phase: c_int) -> None:
     """Make this process note in shared memory when it begins and ends a save."""
     save, advance = Run.save, recording.Progress.advance
 
@@ -149,13 +151,14 @@ def tell_phase(phase: Synchronized) -> None:
     Run.save, recording.Progress.advance = saving, advancing  # type: ignore[method-assign]
 
 
-def identical(run: Run, whole: Run) -> bool:
-    """Whether two runs have the same log and the same last and best checkpoints, to the byte."""
-    names = [str(path.relative_to(whole.path)) for path in whole.path.glob("checkpoints/*/*")]
-    there = [str(path.relative_to(run.path)) for path in run.path.glob("checkpoints/*/*")]
-    return sorted(names) == sorted(there) and all(
-        (run.path / name).read_bytes() == (whole.path / name).read_bytes() for name in ["log.jsonl", *names]
-    )
+def differences(run: Run, whole: Run) -> set[str]:
+    """The log and the files of checkpoints that only one of two runs has, or that differ in a byte."""
+    contents = [
+        {str(path.relative_to(one.path)): path.read_bytes() for path in one.path.glob("checkpoints/*/*")}
+        | {"log.jsonl": (one.path / "log.jsonl").read_bytes()}
+        for one in (run, whole)
+    ]
+    return {name for name, _ in contents[0].items() ^ contents[1].items()}
 
 
 def damaged(whole: Run, path: Path, *, trials: int, dice: random.Random) -> Figure:
@@ -189,7 +192,7 @@ def terminated(whole: Run, place: Path, *, signals: int, dice: random.Random) ->
     equal = 0
     for number in range(signals):
         path, last = place / f"signal-{number}", whole.load().step  # type: ignore[union-attr]
-        heard = FORK.Value("i", 0)
+        heard = FORK.RawValue("i", 0)  # without a lock, which a killed process would keep
         process = FORK.Process(target=train_until_signal, args=(path, heard))
         process.start()
         wait_for_step(path, dice.randrange(1, last - 8))
@@ -197,7 +200,7 @@ def terminated(whole: Run, place: Path, *, signals: int, dice: random.Random) ->
         process.join()
         steps.append(Run(path).load().step - heard.value)  # type: ignore[union-attr]
         train(path)
-        equal += identical(Run(path), whole)
+        equal += not differences(Run(path), whole)
         shutil.rmtree(path)
     sentence = (
         f"{signals} SIGTERMs and SIGUSR1s: saved at most {max(steps)} step after the one that ended before the signal, "
@@ -206,7 +209,7 @@ def terminated(whole: Run, place: Path, *, signals: int, dice: random.Random) ->
     return Figure(sentence, max(steps) <= 1 and equal == signals)
 
 
-def train_until_signal(path: Path, heard: Synchronized) -> None:
+def train_until_signal(path: Path, heard: c_int) -> None:
     """Train, noting which step was the last to end before the signal came."""
     done = [0]
     advance, note = recording.Progress.advance, launch.Signals._note
@@ -245,7 +248,7 @@ def full_disk(whole: Run, place: Path) -> Figure:
             failures += error is not None and "No space" in error
         disk.leave(None)
         train(path)
-        equal = identical(Run(path), whole)
+        equal = not differences(Run(path), whole)
     sentence = (
         f"disk full {failures} times of 3, continued each time: ending bitwise {'equal' if equal else 'different'}"
     )
@@ -297,7 +300,7 @@ def attempt(work: Callable[[], None]) -> str | None:
 def killed_rank(place: Path) -> Figure:
     """Kill one of two processes under torchrun, which starts them again; compare with an undisturbed pair."""
     whole, run = together(place / "pair"), together(place / "pair-killed", kill=True)
-    equal = identical(run, whole)
+    equal = not differences(run, whole)
     sentence = "one of two processes killed and restarted by torchrun: ending bitwise " + (
         "equal" if equal else "different"
     )

@@ -2,10 +2,13 @@
 
 import os
 import random
+import signal
 import sys
 from pathlib import Path
 
 import pytest
+
+from vergence.run import Run
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 import faults
@@ -19,6 +22,26 @@ def whole(tmp_path_factory):
 def test_a_run_killed_at_random_moments_ends_like_one_that_was_not(whole, tmp_path):
     figure = faults.killed(whole, tmp_path, kills=6, dice=random.Random(0))
     assert figure.survived, figure.sentence
+
+
+@pytest.mark.parametrize("moment", ["write_text", "prune"])
+def test_a_kill_at_the_first_file_or_after_the_last_checkpoint_leaves_nothing_behind(
+    whole, tmp_path, monkeypatch, moment
+):
+    last = whole.load().step
+
+    def killed(self, name, *arguments, **options):
+        if moment == "write_text":
+            (self.path / f".{name}.part").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif self.checkpoints() and self.load().step == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, moment, killed)
+        assert faults.train_and_kill(tmp_path / "run", after=600) is not None
+    assert faults.train_and_kill(tmp_path / "run", after=600) is None
+    assert not faults.differences(Run(tmp_path / "run"), whole)
 
 
 def test_flipped_bits_and_truncations_of_a_checkpoint_are_seen(whole, tmp_path):

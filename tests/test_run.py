@@ -102,7 +102,7 @@ def test_a_torn_last_line_of_the_log_is_left_out(run):
 def test_rewinding_drops_the_rows_after_a_step(run):
     for step in (1, 2, 3):
         run.log({"step": step, "loss": 1.0})
-    run.rewind(2)
+    run.rewind(2, keep=2)
     assert [row["step"] for row in run.rows()] == [1, 2]
 
 

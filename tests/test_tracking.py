@@ -125,7 +125,7 @@ def test_event_files_hold_the_log_and_nothing_twice_after_a_resume(run):
         for step in (1, 2, 3):
             run.log(row(step))
             tell(row(step))
-    run.rewind(2)
+    run.rewind(2, keep=2)
     with tracked(run, ["tensorboard"], told=3) as tell:
         for step in (3, 4):
             run.log(row(step))

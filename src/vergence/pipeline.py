@@ -75,6 +75,7 @@ GLOSSARY = {
     "bound": "auto, an estimator (neighbours, copula, neural, entropies, table) or a bound (info_nce, nwj, smile, ...)",
     "critic": "auto, bilinear, separable or concat: what a bound is raised by",
     "bits": "say it in bits too",
+    "batch": "pairs that a trained bound compares at once: its ceiling may depend on it",
     "folds": "parts of the data that take turns: the critic never sees the pairs it is judged on",
     "fail_on": "exit with status 1 on any of these verdicts, separated by commas, such as collapse,impossible",
 }
@@ -243,6 +244,7 @@ def information(
     bound: str = "auto",
     critic: str = "auto",
     bits: bool = False,
+    batch: int = 256,
     folds: int = 3,
     seed: int = 0,
     drop_nan: bool = False,
@@ -251,7 +253,7 @@ def information(
     pair = [read_embeddings(rows, column=True) if isinstance(rows, str | Path) else rows for rows in (x, y)]
     if drop_nan:
         pair = finite_pairs(*pair)
-    found = estimate(*pair, bound=bound, critic=critic, folds=folds, seed=seed)
+    found = estimate(*pair, bound=bound, critic=critic, batch=batch, folds=folds, seed=seed)
     lines = [str(found), *found.reasons]
     if bits:
         lines[0] = f"{found.bits:.3f} bits. {lines[0]}"

@@ -68,7 +68,7 @@ def restore(parts: Assembled, run: Run, optimiser: torch.optim.Optimizer, *, rew
     if len(gather(torch.tensor([step])).unique()) > 1:
         raise RuntimeError(f"The processes see different checkpoints: all nodes must share the folder {run.path}.")
     if rewind:
-        run.rewind(step)
+        run.rewind(step, keep=parts.config.saving.keep)
     return step
 
 

@@ -52,7 +52,7 @@ class Run:
             return run
         if overwrite and there:
             run.clear()
-        elif run.path.exists() and any(run.path.iterdir()):
+        elif run.path.exists() and any(entry.suffix != ".part" for entry in run.path.iterdir()):
             what = "holds a run" if there else "is not empty"
             raise FileExistsError(
                 f"{path} {what}. Continue it with --resume, replace it with --overwrite, or name another."
@@ -132,12 +132,13 @@ class Run:
                 rows.append(json.loads(line))
         return rows
 
-    def rewind(self, step: int) -> None:
-        """Drop the log rows after ``step``: a resumed run writes them again."""
+    def rewind(self, step: int, *, keep: int) -> None:
+        """Drop the log rows after ``step``, which a resumed run writes again, and old checkpoints left by a kill."""
         for name in ("log.jsonl", "timing.jsonl"):
             if (self.path / name).exists():
                 kept = [json.dumps(row) for row in self.rows(name) if row["step"] <= step]
                 self.write_text(name, "".join(f"{line}\n" for line in kept))
+        self.prune("step", keep=keep)
 
     def save(self, checkpoint: Checkpoint, *, keep: int = 2, series: str = "step") -> Path:
         """Write a checkpoint, then prune all but the newest ``keep`` of its series."""
@@ -158,9 +159,13 @@ class Run:
             reason = f"Cannot save {final}: {error.strerror}. The checkpoint before it is kept."
             raise type(error)(error.errno, reason) from error
         _flush(home)
+        self.prune(series, keep=keep)
+        return final
+
+    def prune(self, series: str, *, keep: int) -> None:
+        """Delete all checkpoints of a series but the newest ``keep``."""
         for old in self.checkpoints(series)[:-keep]:
             shutil.rmtree(old, ignore_errors=True)
-        return final
 
     def checkpoints(self, series: str = "step") -> list[Path]:
         """The checkpoint directories of a series, oldest first."""
