@@ -55,7 +55,7 @@ GLOSSARY = {
     "second_view": "embeddings of a second view of the same samples, row by row",
     "objective": "the objective the loss belongs to (see vergence list objectives)",
     "loss": "a loss, to see where it stands between chance and floor",
-    "batch": "samples in the batch that gave the loss",
+    "batch": "samples in the batch that gave the loss, or pairs that a trained bound compares at once",
     "width": "dimensions of the embeddings that gave the loss",
     "drop_nan": "leave out rows that hold NaN or infinity",
     "sets": "augmentation sets by letters, such as ad abc ad:0.25; (a) crop, (b) blur, (c) grey, (d) colour, (e) flip",
@@ -75,7 +75,6 @@ GLOSSARY = {
     "bound": "auto, an estimator (neighbours, copula, neural, entropies, table) or a bound (info_nce, nwj, smile, ...)",
     "critic": "auto, bilinear, separable or concat: what a bound is raised by",
     "bits": "say it in bits too",
-    "batch": "pairs that a trained bound compares at once: its ceiling may depend on it",
     "folds": "parts of the data that take turns: the critic never sees the pairs it is judged on",
     "fail_on": "exit with status 1 on any of these verdicts, separated by commas, such as collapse,impossible",
 }

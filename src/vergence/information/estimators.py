@@ -103,7 +103,7 @@ def automatic(x: Rows, y: Rows, *, folds: int = 3, seed: int = 0) -> Estimate:
 def _continuous(x: Rows, y: Rows, notes: tuple[str, ...], folds: int, seed: int) -> Estimate:
     opinion, _ = copula_information(x, y)
     if math.isinf(opinion):
-        return infinite(x, y, reasons=(*notes, "Some direction of y is a function of x: linear in the values or in their ranks."))
+        return infinite(x, y, reasons=(*notes, "Some direction of y is a function of x, linear in values or ranks."))
     out_of_reach = opinion > kl_ceiling(len(x)) - RELIABLE
     if out_of_reach and looks_gaussian(x, y):
         return copula(x, y, reasons=(*notes, "Beyond the reach of bounds; the pairs pass for Gaussian."))
