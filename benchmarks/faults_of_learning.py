@@ -50,10 +50,13 @@ def measure(data: str, seed: int, folder: Path) -> None:
         if path.exists():
             continue
         began = time.process_time()
-        said = make(seed).examined().faults
+        case = make(seed)
+        said = case.examined().faults
         row = {"data": data, "case": name, "kind": kind, "seed": seed, "said": said, "accepted": accepted}
+        row |= {"agreement": case.agreement, "untrained": case.untrained}
         path.write_text(json.dumps({**row, "seconds": time.process_time() - began}) + "\n", encoding="utf-8")
-        print(f"{data} {kind} {name}, seed {seed}: {', '.join(said) or 'no fault'}", flush=True)
+        learned = f"neighbours agree in {case.agreement:.3f}, untrained {case.untrained:.3f}"
+        print(f"{data} {kind} {name}, seed {seed}: {', '.join(said) or 'no fault'}; {learned}", flush=True)
 
 
 def table(rows: list[dict[str, Any]]) -> Iterator[str]:

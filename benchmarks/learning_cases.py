@@ -5,9 +5,10 @@ methods that are not a comparison of two views by one encoder, are trained as ``
 """
 
 import dataclasses
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 
 from vergence import assembly, data, encoders, optim, training, views
 from vergence.config import Config, Watching
+from vergence.diagnostics.faults import neighbour_votes
 from vergence.examination import Examination, examine
 from vergence.learners import Learner
 from vergence.methods import METHODS, Method, customised
@@ -39,10 +41,17 @@ class Case:
     hyperparameters: dict[str, Any]
     projector: dict[str, Tensor]
     compared: bool
+    untrained: float = math.nan  # not told to the doctor: the agreement of the encoder as it was initialised
 
     def examined(self) -> Examination:
-        given = {name: value for name, value in vars(self).items() if name not in ("h", "hyperparameters")}
+        hidden = ("h", "hyperparameters", "untrained")
+        given = {name: value for name, value in vars(self).items() if name not in hidden}
         return examine(self.h, classifiers=(), **given, **self.hyperparameters)
+
+    @property
+    def agreement(self) -> float:
+        """The share of samples whose label is that of most of their neighbours."""
+        return float((neighbour_votes(self.h, self.labels)[0] == self.labels).double().mean())
 
 
 @dataclass(frozen=True)
@@ -77,6 +86,10 @@ def trained(
     samples, recipe = data.load("digits"), views.glyph()
     learner = Learner(row, encoder())
     prepare(learner)
+    test = data.load("digits", split="test")
+    held_out = keep(test.labels).nonzero().squeeze(1)
+    freeze = partial(frozen, learner, test, recipe, held_out, row, batch=BATCH, seed=seed)
+    untrained = agreement_before(learner, freeze)
     optimiser = torch.optim.AdamW([p for p in learner.parameters() if p.requires_grad], lr=2e-3, weight_decay=1e-4)
     kept = keep(samples.labels).nonzero().squeeze(1)
     for epoch in range(EPOCHS):
@@ -90,33 +103,47 @@ def trained(
             optimiser.step()
             learner.after_step(epoch / EPOCHS)
             losses.append(loss.item())
-    test = data.load("digits", split="test")
-    held_out = keep(test.labels).nonzero().squeeze(1)
-    told = {"loss": sum(losses) / len(losses), "batch": BATCH, "seed": seed}
-    return ready(learner, lambda: frozen(learner, test, recipe, held_out, row, **told))
+    return ready(learner, partial(freeze, loss=sum(losses) / len(losses)), untrained)
 
 
 def finished(settings: Config, *, prepare: Callable[[Any], object] = lambda learner: None) -> Trained:
     """Train as the product does, and freeze what the run makes of its held-out samples."""
     parts = assembly.assemble(settings)
     prepare(parts.learner)
+    row = customised(settings.method, heads=settings.heads, objective=settings.objective)
+    told = {"batch": settings.batch, "seed": settings.seed}
+    freeze = partial(frozen, parts.learner, parts.test, parts.recipe, torch.arange(len(parts.test)), row, **told)
+    untrained = agreement_before(parts.learner, freeze)
     optimiser = optim.optimiser(parts.learner, parts.config.optim)
     steps = list(training.fit(parts.learner, optimiser, parts.samples, parts.recipe, parts.config))
     losses = [step.loss for step in steps if step.epoch > steps[-1].epoch - 1]
-    row = customised(settings.method, heads=settings.heads, objective=settings.objective)
-    told = {"loss": sum(losses) / len(losses) if losses else None, "batch": settings.batch, "seed": settings.seed}
-    every = torch.arange(len(parts.test))
-    return ready(parts.learner, lambda: frozen(parts.learner, parts.test, parts.recipe, every, row, **told))
+    return ready(parts.learner, partial(freeze, loss=sum(losses) / len(losses) if losses else None), untrained)
 
 
-def ready(learner: Any, freeze: Callable[[], Case]) -> Trained:
+def agreement_before(learner: Any, freeze: Callable[..., Case]) -> float:
+    """What training has to beat: the agreement of neighbours in an untrained encoder."""
     learner.eval()
-    return Trained(learner, freeze(), freeze)
+    untrained = freeze(loss=None).agreement
+    learner.train()
+    return untrained
+
+
+def ready(learner: Any, freeze: Callable[[], Case], untrained: float) -> Trained:
+    learner.eval()
+    return Trained(learner, dataclasses.replace(freeze(), untrained=untrained), freeze)
 
 
 @torch.no_grad()
 def frozen(
-    learner: Any, samples: data.Samples, recipe: Any, kept: Tensor, row: Method, *, loss: float, batch: int, seed: int
+    learner: Any,
+    samples: data.Samples,
+    recipe: Any,
+    kept: Tensor,
+    row: Method,
+    *,
+    loss: float | None,
+    batch: int,
+    seed: int,
 ) -> Case:
     """Features of held-out samples in blocks, as an extraction loop makes them, in the mode the learner is in."""
     rows = []
@@ -137,10 +164,10 @@ def digits(seed: int) -> Trained:
 
 
 def photographs(name: str, *, seed: int, **options: Any) -> Config:
-    """A short run on 2,000 images of CIFAR-10."""
+    """A short run on 3,000 images of CIFAR-10."""
     return Config(
-        data="cifar10", method=name, encoder="convnet", epochs=10, limit=2000, seed=seed, watching=Watching(every=0),
-        **options,
+        data="cifar10", method=name, encoder="convnet", epochs=8, batch=128, limit=3000, seed=seed,
+        watching=Watching(every=0), **options,
     )  # fmt: skip
 
 

@@ -99,6 +99,15 @@ def test_every_fault_is_named_first(fault):
     assert found.recommendations[0]["measurement"]
 
 
+def test_labels_that_neighbours_contradict_are_said_to_hide_label_noise():
+    shuffled = examined(
+        labels=lambda given: given["labels"][torch.randperm(N, generator=torch.Generator().manual_seed(3))]
+    )
+    assert "label noise" not in shuffled.faults
+    assert any("label noise was not looked for" in note for note in shuffled.notes)
+    assert not any("label noise" in note for note in examined().notes)
+
+
 def test_few_rows_with_weak_pairs_are_not_called_shuffled():
     weak, z1 = noise(40, 8, seed=11), noise(40, 8, seed=12)
     match = faults.matching(z1, z1 + 2.5 * weak)

@@ -107,7 +107,7 @@ def examine(
     accuracy = tuple(accuracies(data, classifiers=classifiers, protocol=protocol, seed=seed)) if data else ()
     few = tuple(few_labels("representations", data, seed=seed)) if data else ()
     advice = recommendations(findings, measured)
-    return Examination(label, sentence, evidence, findings, measured, accuracy, few, advice, _notes(n))
+    return Examination(label, sentence, evidence, findings, measured, accuracy, few, advice, _notes(n, measured))
 
 
 def verdict(findings: tuple[Finding, ...], measured: Mapping[str, Any], *, n: int) -> tuple[str, str, tuple[str, ...]]:
@@ -172,13 +172,22 @@ def _matching_evidence(measured: Mapping[str, Any]) -> tuple[str, ...]:
     return (f"A sample's own other view is the closer one in {100 * found.value:.1f} % of comparisons{how}.",)
 
 
-def _notes(n: int) -> tuple[str, ...]:
-    if n <= parts.PAIRS:
-        return ("All rows were compared with each other; nothing was sampled.",)
-    return (
-        f"Spectrum, lengths and exact duplicates are of all {n:,} rows. Pairs are those of {parts.PAIRS:,} rows "
-        "drawn at random with at most 50,000 others; their intervals hold the error of the sample.",
+def _notes(n: int, measured: Mapping[str, Any]) -> tuple[str, ...]:
+    """What was sampled, and what could not be known."""
+    sampling = (
+        "All rows were compared with each other; nothing was sampled."
+        if n <= parts.PAIRS
+        else f"Spectrum, lengths and exact duplicates are of all {n:,} rows. Pairs are those of {parts.PAIRS:,} rows "
+        "drawn at random with at most 50,000 others; their intervals hold the error of the sample."
     )
+    contradicted = measured.get("confident_errors", {"overall": 0.0})["overall"]
+    if contradicted <= faults.HIDDEN:
+        return (sampling,)
+    blind = (
+        f"Neighbours contradict {100 * contradicted:.0f} % of the labels: in these features wrong labels cannot be "
+        "told from classes that overlap, so label noise was not looked for."
+    )
+    return sampling, blind
 
 
 def _plain(value: Any) -> Any:

@@ -16,6 +16,7 @@ Kind = Literal["complete", "dimensional", "cluster", "none"]
 COMPLETE = 5e-3  # variance of unit rows, of at most 1: two rows have a mean cosine of .995
 DEAD_SHARE = 0.5  # of the directions there is room for
 FEW_DIRECTIONS = 0.02  # effective directions over the room there is
+ROOM = 128  # that is ever asked to be filled: the 2048 columns of a healthy SimSiam amount to four directions
 TIGHT = 1e-3  # distance to the nearest row over what n points in so many directions have
 
 
@@ -70,7 +71,7 @@ def _judged(
     if variance < COMPLETE:
         return "complete", (f"The unit rows have a variance of {variance:.2g} of at most 1: they are one point.",)
     spent = f"{dead} of {room} directions carry nothing; the others amount to {rank:.1f}."
-    if room > 2 and (dead >= DEAD_SHARE * room or rank < max(1.5, FEW_DIRECTIONS * room)):
+    if room > 2 and (dead >= DEAD_SHARE * room or rank < max(1.5, FEW_DIRECTIONS * min(room, ROOM))):
         return "dimensional", (spent,)
     if tightness < TIGHT * crowding:
         return "cluster", (

@@ -27,6 +27,7 @@ BLUNT = 0.6  # nats between collapse and floor: reached at T = 2 / 0.6
 SHARP = 1.5  # effective number of negatives
 COLD, CAP = 0.05, 0.1  # temperature below those in use, and variance of unit embeddings below healthy ones
 CONTRADICTED = 0.05  # share of labels against confident neighbours
+HIDDEN = 0.5  # share of labels that neighbours contradict, above which wrong labels look like overlapping classes
 EVENLY = 0.6  # their error over that of all: 0.54 at most for overlapping classes, 0.64 and more for flipped labels
 
 
@@ -147,7 +148,7 @@ def neighbour_votes(rows: Tensor, labels: Tensor, *, k: int = 20) -> tuple[Tenso
 
 def label_noise(surest: float, overall: float) -> Finding | None:
     """Wrong labels are spread evenly; honest errors gather where neighbours disagree."""
-    if surest < CONTRADICTED or surest < EVENLY * overall or overall > 0.5:
+    if surest < CONTRADICTED or surest < EVENLY * overall or overall > HIDDEN:
         return None
     sentence = (
         f"Where neighbours agree most, {100 * surest:.0f} % of labels contradict them ({100 * overall:.0f} % overall)."

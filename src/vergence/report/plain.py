@@ -26,6 +26,7 @@ def spoken(results: Mapping[str, Any]) -> Iterator[str]:
     yield from _label_curves(results.get("few_labels", ()))
     for row in results.get("certificates", ()):
         yield f"  certificate, {row['verdict']}: {row['statement']}: {row['left']:.4g} <= {row['right']:.4g}"
+    yield from (f"  note: {note}" for note in results.get("notes", ()))
     for number, advice in enumerate(results.get("recommendations", ()), 1):
         yield f"{number}. {advice['sentence']} ({advice['measurement']}) {advice.get('override', '')}".rstrip()
 
