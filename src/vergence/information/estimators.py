@@ -5,9 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 from scipy.special import digamma
-from scipy.stats import norm
 
-from vergence.information.answers import Estimate, Trust, answer
+from vergence.information.answers import ABOVE, BELOW, Estimate, Trust, answer
 from vergence.information.composite import Composite
 from vergence.information.copula import copula_information, looks_gaussian
 from vergence.information.critics import Critic
@@ -30,8 +29,6 @@ from vergence.information.preprocessing import (
 from vergence.information.trained import trained_bound
 from vergence.tables import UnknownName
 
-# The 95 % quantile of a Gaussian: the ends of a two-sided 90 % interval.
-QUANTILE = float(norm.ppf(0.95))
 # KSG gains one nat per e-fold of samples if the truth is infinite and none once it has settled.
 GROWING = 0.5
 # In more joint dimensions KSG has not settled at 2000 pairs, whatever the relation.
@@ -140,7 +137,7 @@ def _cross_fitted(
     unseen, seen = (float(np.mean([getattr(fold, side) for fold in heard])) for side in ("unseen", "seen"))
     gap = max(0.0, seen - unseen)
     # The upper end allows for what the critic cannot express: with one gap it missed three spirals of six.
-    interval = unseen - QUANTILE * error, seen + 2 * gap + QUANTILE * error
+    interval = unseen - BELOW * error, seen + 2 * gap + ABOVE * error
     said = answer(
         unseen + SHARE_OF_GAP * gap, interval, ceiling=kl_ceiling(len(x)), estimator="neural", n=len(x),
         second_opinion=opinion,
@@ -154,10 +151,10 @@ def neighbours(x: Rows, y: Rows, *, k: int = 3, reasons: tuple[str, ...] = ()) -
     continuous = [rows if categorical(rows) else gaussianised(rows) for rows in (x, y)]
     terms = ksg_terms(*continuous, k=k)
     nats = float(terms.mean())
-    half = QUANTILE * NEIGHBOUR_SPREAD * float(terms.std()) / math.sqrt(len(x))
+    error = NEIGHBOUR_SPREAD * float(terms.std()) / math.sqrt(len(x))
     # A hard edge costs KSG about the root of k, so with four times the neighbours it costs as much again.
     drift = nats - float(ksg_terms(*continuous, k=4 * k).mean())
-    interval = nats - half + min(0.0, drift), nats + half + max(0.0, drift)
+    interval = nats - BELOW * error + min(0.0, drift), nats + ABOVE * error + max(0.0, drift)
     ceiling = float(digamma(len(x)) - digamma(k))
     opinion = -math.inf if any(categorical(rows) for rows in (x, y)) else copula_information(x, y)[0]
     return answer(
@@ -168,7 +165,7 @@ def neighbours(x: Rows, y: Rows, *, k: int = 3, reasons: tuple[str, ...] = ()) -
 def copula(x: Rows, y: Rows, *, reasons: tuple[str, ...] = ()) -> Estimate:
     """The Gaussian copula in closed form: no ceiling, but only as right as the Gaussian."""
     nats, error = copula_information(x, y)
-    interval = nats - QUANTILE * error, nats + QUANTILE * error
+    interval = nats - BELOW * error, nats + ABOVE * error
     said = answer(nats, interval, ceiling=math.inf, estimator="copula", n=len(x), reasons=reasons)
     if nats <= kl_ceiling(len(x)) - RELIABLE:
         return said
@@ -189,17 +186,15 @@ def table(x: Rows, y: Rows, *, reasons: tuple[str, ...] = ()) -> Estimate:
     joint = counts / len(x)
     ratio = np.log(joint[rows, columns] / (joint.sum(1)[rows] * joint.sum(0)[columns]))
     bias = (counts.shape[0] - 1) * (counts.shape[1] - 1) / (2 * len(x))
-    nats, half = float(ratio.mean()) - bias, QUANTILE * float(ratio.std()) / math.sqrt(len(x)) + bias
-    return answer(
-        nats, (nats - half, nats + half), ceiling=kl_ceiling(len(x)), estimator="table", n=len(x),
-        reasons=reasons,
-    )  # fmt: skip
+    nats, error = float(ratio.mean()) - bias, float(ratio.std()) / math.sqrt(len(x))
+    interval = nats - BELOW * error - bias, nats + ABOVE * error + bias
+    return answer(nats, interval, ceiling=kl_ceiling(len(x)), estimator="table", n=len(x), reasons=reasons)
 
 
 def entropies(x: Rows, y: Rows, *, reasons: tuple[str, ...] = ()) -> Estimate:
     """The difference of two cross-entropies on unseen pairs: no ceiling, and neither a lower nor an upper bound."""
     nats, error = entropy_difference(gaussianised(x), gaussianised(y))
-    interval = nats - QUANTILE * error, nats + QUANTILE * error
+    interval = nats - BELOW * error, nats + ABOVE * error
     trust = Trust("moderate", "A difference of entropies may err either way: each of its two models has its own error.")
     return Estimate(nats, interval, math.inf, False, trust, "entropies", len(x), reasons)
 

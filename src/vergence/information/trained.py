@@ -11,7 +11,7 @@ from scipy.stats import t as student_t
 from torch import Tensor, nn
 
 from vergence.information import bounds
-from vergence.information.answers import Estimate, answer
+from vergence.information.answers import TAILS, Estimate, answer
 from vergence.information.copula import copula_information
 from vergence.information.critics import Bilinear, Concat, Critic, InnerProduct, Separable
 from vergence.information.crossfit import Objective, Split, fit, in_batches, splits, two_way
@@ -42,12 +42,12 @@ def trained_bound(
     parts = [_fold(*inputs, split, bound, critic, batch, seed) for split in splits(len(x), folds=folds, seed=seed)]
     values = np.concatenate(parts)
     spread = float(values.std(ddof=1)) / math.sqrt(len(values))
-    half = float(student_t.ppf(0.95, len(values) - 1)) * spread
+    below, above = (spread * float(student_t.ppf(1 - tail, len(values) - 1)) for tail in TAILS)
     nats = float(values.mean())
     side = bounds.SIDES[bound]
     standing = f"a {side} bound" if side != "neither" else "neither a lower nor an upper bound"
     return answer(
-        nats, (nats - half, nats + half), ceiling=_ceiling(bound, batch, len(x)), estimator=bound, n=len(x),
+        nats, (nats - below, nats + above), ceiling=_ceiling(bound, batch, len(x)), estimator=bound, n=len(x),
         second_opinion=copula_information(x, y)[0], side=side,
         reasons=(f"{bound} is {standing}; the interval is its spread, and does not hold what the critic missed.",),
     )  # fmt: skip
