@@ -39,8 +39,9 @@ def test_a_page_of_foreign_embeddings_has_a_map_and_formulas(tmp_path):
     vg.doctor(rows(), labels=np.arange(200) % 4, output=tmp_path / "page")
     html = (tmp_path / "page" / "report.html").read_text(encoding="utf-8")
     assert "projected to two by PCA" in html
-    assert 'href="#formula-effective_rank"' in html
-    assert 'id="formula-effective_rank"' in html
+    for figure in ("effective_rank", "linear_probe", "kNN", "nearest_centre"):
+        assert f'href="#formula-{figure}"' in html
+        assert f'id="formula-{figure}"' in html
 
 
 @pytest.mark.parametrize(

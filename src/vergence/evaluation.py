@@ -17,6 +17,7 @@ from sklearn.preprocessing import MinMaxScaler
 from torch import Tensor
 
 from vergence.diagnostics.estimate import wilson
+from vergence.tables import Rows
 
 Array = Any  # a numpy array or a torch tensor
 
@@ -128,6 +129,9 @@ def nearest_centre(
     bias = -np.square(weight).sum(axis=1) / 2
     scored = _scored(classes[(test_h @ weight.T + bias).argmax(axis=1)], test_labels, "nearest centre")
     return NearestCentre(**vars(scored), classes=classes, weight=weight, bias=bias)
+
+
+CLASSIFIERS = Rows("classifier", {"linear probe": linear_probe, "kNN": knn, "nearest centre": nearest_centre})
 
 
 def few_labels(

@@ -4,6 +4,7 @@ Two encoders see the halves of digits. A bound is measured on pairs that were he
 authors' linear probe on the top halves.
 """
 
+import copy
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -161,10 +162,10 @@ def bound_of(parts: Assembled, samples: Samples) -> float:
 
 
 @torch.no_grad()
-def inverse_error(parts: Assembled, *, samples: int = 512) -> float:
+def inverse_error(parts: Assembled, *, samples: int = 512, dtype: torch.dtype = torch.float32) -> float:
     """The largest error of a flow's inverse on test samples, in deviations of a pixel."""
     standardise, flow = parts.learner.encoder
-    x = standardise(_held_out(parts, samples)).flatten(1)
+    x, flow = standardise(_held_out(parts, samples)).flatten(1).to(dtype), copy.deepcopy(flow).to(dtype)
     return float((flow.inverse(flow(x)) - x).abs().max())
 
 

@@ -29,7 +29,7 @@ ORIGINS = {
 def linked(name: str) -> Markup:
     """A figure's name, as a link to its formula where there is one."""
     origin = _origin(name)
-    return Markup('<a href="#formula-{}">{}</a>').format(origin, name) if origin else Markup("{}").format(name)
+    return Markup('<a href="#{}">{}</a>').format(_anchor(origin[1]), name) if origin else Markup("{}").format(name)
 
 
 def formulas(names: Iterable[str]) -> Markup | None:
@@ -37,11 +37,20 @@ def formulas(names: Iterable[str]) -> Markup | None:
     origins = dict.fromkeys(origin for name in names if (origin := _origin(name)))
     if not origins:
         return None
-    line = Markup('<dt id="formula-{}">{}</dt><dd>{}</dd>')
-    lines = [line.format(name, name.replace("_", " "), tables.summary("diagnostics", name)) for name in origins]
+    line = Markup('<dt id="{}">{}</dt><dd>{}</dd>')
+    lines = [line.format(_anchor(row), row.replace("_", " "), tables.summary(room, row)) for room, row in origins]
     return details("How each is computed", Markup("<dl>{}</dl>").format(Markup("").join(lines)))
 
 
-def _origin(name: str) -> str | None:
+def _origin(name: str) -> tuple[str, str] | None:
+    """The table and the row that a figure comes from."""
+    classifier, _, _ = name.partition(",")
+    if classifier in tables.names("evaluation"):
+        return "evaluation", classifier
     known = name.replace(" ", "_")
-    return known if known in tables.names("diagnostics") else ORIGINS.get(name)
+    diagnostic = known if known in tables.names("diagnostics") else ORIGINS.get(name)
+    return ("diagnostics", diagnostic) if diagnostic else None
+
+
+def _anchor(row: str) -> str:
+    return f"formula-{row.replace(' ', '_')}"

@@ -57,7 +57,7 @@ def accuracies(record: Record) -> Section | None:
     )
     columns = [(drawing, _label_curves(record)), (_accuracy_table(rows), _layers(record))]
     joined = [Markup("").join(piece for piece in column if piece) for column in columns]
-    return section("What it is worth", side_by_side(*joined))
+    return section("What it is worth", side_by_side(*joined), formulas(row["classifier"] for row in rows))
 
 
 def geometry(record: Record) -> Section | None:
@@ -161,7 +161,7 @@ def _accuracy_table(rows: Sequence[Mapping[str, Any]]) -> Markup:
     kinds = dict.fromkeys(row["features"] for row in rows)
     cells: dict[Markup, dict[str, Markup]] = {}
     for row in rows:
-        line = cells.setdefault(stacked(row["classifier"], row["labels"]), {})
+        line = cells.setdefault(stacked(linked(row["classifier"]), row["labels"]), {})
         line[row["features"]] = stacked(percent(row["accuracy"]), _share_interval(row))
     counts = sorted({row["n"] for row in rows if finite(row.get("n"))})
     caption = f"Accuracy and its interval on n = {shown(counts)} held-out samples" if counts else ""
