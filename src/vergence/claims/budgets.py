@@ -152,8 +152,8 @@ def flat_in_half_precision(laboratory: Laboratory) -> Outcome:
     picture = marks({"": seen}, "accuracy of the linear probe")
     holds = half >= single - SLACK and half > softmax + SLACK
     why = (
-        f"FlatNCE is ahead by {half - softmax:.3f}. No gradient of InfoNCE vanished in float16 after so short a training "
-        "(claim 226 follows it), so there is nothing yet for FlatNCE to keep."
+        f"FlatNCE is ahead by {half - softmax:.3f}. No gradient of InfoNCE vanished in float16 after so short a "
+        "training (claim 226 follows it), so there is nothing yet for FlatNCE to keep."
     )
     told = "" if holds or vanished else why
     return Outcome(holds, "; ".join(words), seen, {"precisions": picture}, why=told)
