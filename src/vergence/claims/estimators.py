@@ -109,11 +109,16 @@ def dependent_batches_deceive_a_trained_critic(laboratory: Laboratory) -> Outcom
     words = [
         f"{name} of {kind} {spoken(rows, 'mean')}" for name, group in cells.items() for kind, rows in group.items()
     ]
+    holds = all(seen >= max(5 * truth, 2 * control) for seen, control in means.values())
+    factors = ", ".join(
+        f"{name} finds {seen / truth:.1f} times as much as there is" for name, (seen, _) in means.items()
+    )
     return Outcome(
-        all(seen >= max(5 * truth, 2 * control) for seen, control in means.values()),
+        holds,
         f"in truth {truth:.4f} nats; {', '.join(words)}",
         means,
         {name: _along(group, f"{name} in nats", {"truth": truth}) for name, group in cells.items()},
+        why="" if holds else f"{factors}: both are deceived, not both five times.",
     )
 
 
@@ -187,7 +192,9 @@ def _by_stair(climbs: Mapping[str, list[list[Row]]], key: str, up: str) -> Figur
         name: {stair[0]["nats"]: column(stair, key) for stair in zip(*seeds, strict=True)}
         for name, seeds in climbs.items()
     }
-    return curves(cells, "information in nats", up, logarithmic=True)
+    figure = curves(cells, "information in nats", up)
+    figure.axes[0].set_yscale("log")
+    return figure
 
 
 def _staircases(climbs: Mapping[str, list[list[Row]]]) -> Figure:
