@@ -71,7 +71,7 @@ def stronger_distortion(laboratory: Laboratory) -> Outcome:
     source="huang",
     kind="training",
     tolerance="order of means over 5 drawings",
-    minutes=2.0,
+    minutes=1.0,
 )
 def order_of_crop_pairs(laboratory: Laboratory) -> Outcome:
     sets = {f"crop and {LETTERS[letter]}": from_letters(f"a{letter}") for letter in "bcde"}

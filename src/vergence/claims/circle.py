@@ -71,7 +71,7 @@ def supervised_on_the_circle(config: Config) -> Row:
     source="wang_isola",
     kind="training",
     tolerance="order of mean potentials over seeds",
-    minutes=5.0,
+    minutes=4.0,
 )
 def features_on_the_circle(laboratory: Laboratory) -> Outcome:
     configs = [laboratory.config(method="simclr", heads=HEADS, seed=seed) for seed in laboratory.seeds]

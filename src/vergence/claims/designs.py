@@ -74,7 +74,7 @@ def a_tighter_bound_is_no_better(laboratory: Laboratory) -> Outcome:
     source="tschannen",
     kind="training",
     tolerance="order of means over seeds, where bounds are within 0.1 of the target",
-    minutes=9.0,
+    minutes=11.0,
 )
 def the_encoder_decides_at_equal_bounds(laboratory: Laboratory) -> Outcome:
     convolutional = {} if laboratory.scale.paper else {"channels": (16, 32)}
