@@ -168,7 +168,7 @@ def small_batches_lose(laboratory: Laboratory) -> Outcome:
         for name, group in cells.items()
     )
     accuracy = {name: {batch: column(rows, OUTPUT) for batch, rows in group.items()} for name, group in cells.items()}
-    picture = curves(accuracy, "batch size", "accuracy of a linear probe on the output", logarithmic=True)
+    picture = curves(accuracy, "batch size", "accuracy of the output", logarithmic=True)
     figures = {name: {f"{b:g}": _averages(rows) for b, rows in group.items()} for name, group in cells.items()}
     return Outcome(holds, f"accuracy of the output, {words}", figures, {"accuracy": picture})
 

@@ -36,7 +36,8 @@ def curves(
         axes.plot(x, [v.mean() for v in seeds], color=colour, marker=marker, markersize=5, linewidth=1.6, label=label)
     if logarithmic:
         axes.set_xscale("log", base=2)
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        places = sorted({float(x) for points in cells.values() for x in points})
+        axes.set_xticks(places, [f"{x:g}" for x in places])
     for text, value in (levels or {}).items():
         level(axes, value, text, "-.", INK, above=True)
     if len(cells) > 1:
