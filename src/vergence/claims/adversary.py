@@ -33,7 +33,7 @@ INVERTED = 1e-3  # largest error of an inverse, in float64, that counts as none
 def an_invertible_encoder_can_be_bad(laboratory: Laboratory) -> Outcome:
     rounds, settings = ROUNDS[laboratory.name], {**protocol(laboratory), "encoder": "affine_flow"}
     runs = [
-        laboratory.remember("made_bad", config.settings() | {"rounds": rounds}, partial(misled, config, rounds))["rows"]
+        laboratory.remember("made_bad", config.settings() | {"rounds": rounds}, partial(made_bad, config, rounds))["rows"]
         for config in seeded(laboratory, settings | {"backbone": couplings(laboratory)})
     ]
     _, after = ends(runs)
@@ -53,7 +53,7 @@ def an_invertible_encoder_can_be_bad(laboratory: Laboratory) -> Outcome:
     )
 
 
-def misled(config: Config, rounds: int) -> Row:
+def made_bad(config: Config, rounds: int) -> Row:
     """Train an encoder so that a linear classifier, which learns ten times as often, cannot tell the classes apart.
 
     The encoder minimises the cross-entropy of the classifier's answers with the uniform law.
