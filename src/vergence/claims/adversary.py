@@ -33,7 +33,9 @@ INVERTED = 1e-3  # largest error of an inverse, in float64, that counts as none
 def an_invertible_encoder_can_be_bad(laboratory: Laboratory) -> Outcome:
     rounds, settings = ROUNDS[laboratory.name], {**protocol(laboratory), "encoder": "affine_flow"}
     runs = [
-        laboratory.remember("made_bad", config.settings() | {"rounds": rounds}, partial(made_bad, config, rounds))["rows"]
+        laboratory.remember("made_bad", config.settings() | {"rounds": rounds}, partial(made_bad, config, rounds))[
+            "rows"
+        ]
         for config in seeded(laboratory, settings | {"backbone": couplings(laboratory)})
     ]
     _, after = ends(runs)

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 from functools import partial
-from statistics import stdev
 from typing import Any
 
 import torch
@@ -13,7 +12,7 @@ from torch.nn.functional import cross_entropy, normalize
 from vergence import assembly, features, optim, training
 from vergence.assembly import Assembled
 from vergence.claims.claim import Outcome, claim
-from vergence.claims.laboratory import Laboratory, Row, column, mean, measured, spoken
+from vergence.claims.laboratory import Laboratory, Row, column, lead, mean, measured, spoken
 from vergence.config import Config, Optim
 from vergence.diagnostics import negatives
 from vergence.objectives import Objective
@@ -117,9 +116,7 @@ def flat_in_small_batches(laboratory: Laboratory) -> Outcome:
     picture = curves(accuracies, "samples in a batch", "accuracy of the linear probe", logarithmic=True)
     holds = min(leads.values()) >= 0 and first > last
     behind = min(leads, key=leads.__getitem__)
-    noise = math.hypot(
-        *(stdev(column(cells[behind], "probe")) / math.sqrt(len(cells[behind])) for cells in (flat, info))
-    )
+    _, noise = lead(flat[behind], info[behind], "probe")
     why = (
         f"FlatNCE is behind by {-leads[behind]:.3f} at {behind}, with a standard error of {noise:.3f}; its lead is "
         f"{first:+.3f} at the smallest batch and {last:+.3f} at the largest."

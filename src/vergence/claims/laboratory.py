@@ -139,6 +139,12 @@ def mean(rows: Sequence[Row], key: str) -> float:
     return statistics.fmean(column(rows, key))
 
 
+def lead(rows: Sequence[Row], others: Sequence[Row], key: str) -> tuple[float, float]:
+    """How far a mean over seeds is above another, and the standard error of that."""
+    error = sum(statistics.variance(column(cell, key)) / len(cell) for cell in (rows, others))
+    return mean(rows, key) - mean(others, key), error**0.5
+
+
 def spoken(rows: Sequence[Row], key: str) -> str:
     """A figure over seeds in words: mean and standard deviation."""
     values = column(rows, key)
