@@ -50,3 +50,12 @@ def test_evidence_carries_the_numbers():
     found = collapse(rows(200, 4) @ rows(4, 40, seed=1))
     assert str(found.dead) in found.evidence[0]
     assert "directions" not in found.to_dict()
+
+
+def test_a_wide_embedding_need_not_fill_its_width():
+    scale = torch.arange(1, 1025) ** -1.0
+    generator = torch.Generator().manual_seed(0)
+    found = collapse(torch.randn(2048, 1024, generator=generator) * scale)
+    assert found.dead == 0
+    assert 0.02 * 128 < found.rank < 0.02 * 1024
+    assert found.kind == "none"

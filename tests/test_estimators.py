@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from scipy.stats import norm
 
 from vergence.information import BOUNDS, ESTIMATORS, Estimate, estimate, usable_information, wasserstein_dependency
 from vergence.information.answers import answer
@@ -377,3 +378,10 @@ def test_wasserstein_dependency_is_about_zero_for_independent_and_scales_with_th
     assert abs(wasserstein_dependency(x, noise)) < 0.1
     assert wasserstein_dependency(x, x) > 0.2
     assert wasserstein_dependency(3 * x, 3 * x) == pytest.approx(3 * wasserstein_dependency(x, x))
+
+
+def test_an_interval_leaves_out_less_below_than_above():
+    pairs = correlated_gaussians(1000, d=2, nats=0.5, seed=0)
+    found = estimate(pairs.x, pairs.y, bound="copula")
+    below, above = found.nats - found.interval[0], found.interval[1] - found.nats
+    assert below / above == pytest.approx(norm.ppf(0.975) / norm.ppf(0.925))

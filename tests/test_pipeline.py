@@ -92,3 +92,9 @@ def test_information_reads_a_plain_column_and_drops_pairs_and_not_rows(tmp_path)
     with pytest.raises(ValueError, match="x has 1 rows with NaN or infinity, the first at row 0"):
         information(tmp_path / "x.npy", tmp_path / "y.npy")
     assert information(tmp_path / "x.npy", tmp_path / "y.npy", drop_nan=True).values["nats"] == whole
+
+
+def test_information_hands_the_batch_to_a_trained_bound():
+    x = np.random.default_rng(0).normal(size=(400, 1))
+    with pytest.raises(ValueError, match="A batch of 300 does not fit"):
+        information(x, x, bound="info_nce", batch=300)
