@@ -88,7 +88,7 @@ def lightly_steps(parts: Assembled) -> Callable[[], None]:
 
     encoder, projector = copy.deepcopy(parts.learner.encoder), copy.deepcopy(parts.learner.projector)
     model = nn.Sequential(encoder, projector).to(memory_format=torch.contiguous_format).train()
-    optimiser = torch.optim.AdamW(model.parameters(), lr=parts.config.optim.learning_rate)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=parts.config.optim.rate)
     criterion = NTXentLoss(temperature=0.5)
     transform = SimCLRTransform(input_size=32, cj_strength=0.5, gaussian_blur=0.0, normalize=None)
     pictures = [Image.fromarray(picture.permute(1, 2, 0).numpy()) for picture in parts.samples.x]

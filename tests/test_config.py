@@ -3,7 +3,8 @@
 import pytest
 
 from vergence import config as configs
-from vergence.config import Config, Optim, differences, from_mapping, method_options, read
+from vergence.config import Config, Optim, differences, from_mapping, method_options, read, with_own_rate
+from vergence.methods import METHODS
 
 
 def test_a_config_round_trips_through_yaml(tmp_path):
@@ -46,6 +47,18 @@ def test_the_exponent_that_yaml_reads_as_text_is_a_number(tmp_path):
     path = tmp_path / "config.yaml"
     path.write_text("optim: {learning_rate: 1e-3}")
     assert read(path).optim.learning_rate == 1e-3
+
+
+def test_a_rate_that_is_not_given_is_the_methods_own_and_one_that_is_given_stays(tmp_path):
+    own = {name: with_own_rate(Config(method=name)).optim.learning_rate for name in METHODS}
+    assert own == {name: row.learning_rate for name, row in METHODS.items()}
+    assert own["vicreg"] < own["simclr"] == Optim().rate
+    assert with_own_rate(Config(method="vicreg", optim=Optim(learning_rate=0.1))).optim.rate == 0.1
+    path = tmp_path / "config.yaml"
+    Config(method="vicreg").write(path)
+    assert read(path).optim.learning_rate is None
+    with pytest.raises(ValueError, match=r"learning_rate must be float \| None, got 'fast'"):
+        from_mapping({"optim": {"learning_rate": "fast"}})
 
 
 def test_what_is_not_yaml_is_said_to_be_so(tmp_path):

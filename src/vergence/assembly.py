@@ -68,6 +68,7 @@ def load(config: Config, split: str) -> Samples:
 
 def settle(config: Config, samples: Samples) -> Config:
     """The config with every ``auto`` decided and every option written out: what the run directory records."""
+    config = configs.with_own_rate(config)
     row = METHODS[config.method]
     encoder, views = suited(samples)
     if samples.kind == "image" and row.views != "auto":

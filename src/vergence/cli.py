@@ -143,7 +143,7 @@ def _settings(argv: Sequence[str]) -> list[tuple[str, Any, Any]]:
     given: dict[str, Any] = {
         name: word for name in ("data", "method", "encoder", "views") if (word := _word(argv, name))
     }
-    base = dataclasses.replace(_starting_point(argv), **given)
+    base = configs.with_own_rate(dataclasses.replace(_starting_point(argv), **given))
     options = {
         **configs.method_options(base.method),
         "view": configs.view_options(base.method, base.views),

@@ -7,14 +7,14 @@ from the same declarations. This module does not import torch.
 import dataclasses
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import yaml
 
 from vergence import tables
-from vergence.methods import HEADS, METHODS, customised
+from vergence.methods import HEADS, METHODS, Method, customised
 from vergence.tables import UnknownName
 
 Options = Mapping[str, Any]
@@ -26,8 +26,8 @@ class Optim:
 
     name: Literal["adamw", "adam", "sgd", "lars"] = "adamw"
     """Which optimiser."""
-    learning_rate: float = 2e-3
-    """The rate after warm-up. It is never rescaled behind your back, neither by the batch nor by the devices."""
+    learning_rate: float | None = None
+    """The rate after warm-up; None for the method's own. It is never rescaled by the batch or by the devices."""
     weight_decay: float = 1e-4
     """Decay of matrices; biases and norms never decay."""
     momentum: float = 0.9
@@ -38,6 +38,11 @@ class Optim:
     """What the rate does after warm-up."""
     clip: float = 0.0
     """Largest norm of the gradient; 0 leaves it alone."""
+
+    @property
+    def rate(self) -> float:
+        """The learning rate; where none is given, that of most methods."""
+        return Method.learning_rate if self.learning_rate is None else self.learning_rate
 
 
 @dataclass(frozen=True)
@@ -135,7 +140,7 @@ class Config:
             if getattr(self, name) < least:
                 raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
         for name in ("learning_rate", "weight_decay", "warmup", "clip"):
-            value = getattr(self.optim, name)
+            value = getattr(self.optim, name) or 0.0
             if not (math.isfinite(value) and value >= 0):
                 raise ValueError(f"optim.{name} must be a finite number that is not negative, got {value}")
         self._check_measuring()
@@ -181,6 +186,13 @@ def differences(first: Config, second: Config) -> dict[str, tuple[Any, Any]]:
     """The settings in which two configs differ, by dotted name."""
     one, two = first.settings(), second.settings()
     return {key: (one.get(key), two.get(key)) for key in {**one, **two} if one.get(key) != two.get(key)}
+
+
+def with_own_rate(config: Config) -> Config:
+    """The config with the learning rate of its method where none is given."""
+    if config.optim.learning_rate is not None:
+        return config
+    return replace(config, optim=replace(config.optim, learning_rate=METHODS[config.method].learning_rate))
 
 
 def method_options(method: str) -> dict[str, dict[str, Any]]:
@@ -229,7 +241,9 @@ def _value(hint: Any, value: Any, where: str) -> Any:
         if value not in get_args(hint):
             raise ValueError(f"{where} must be one of {', '.join(get_args(hint))}, got {value!r}")
         return value
-    if hint is float and isinstance(value, int | float | str) and not isinstance(value, bool):
+    if value is None and type(None) in get_args(hint):
+        return None
+    if hint in (float, float | None) and isinstance(value, int | float | str) and not isinstance(value, bool):
         try:
             return float(value)  # YAML 1.1 reads 1e-3 as text
         except ValueError:
@@ -240,7 +254,7 @@ def _value(hint: Any, value: Any, where: str) -> Any:
         return tuple(value)
     elif hint == Options and isinstance(value, Mapping):
         return {key: tuple(item) if isinstance(item, list) else item for key, item in value.items()}
-    raise ValueError(f"{where} must be {getattr(hint, '__name__', 'settings')}, got {value!r}")
+    raise ValueError(f"{where} must be {getattr(hint, '__name__', str(hint))}, got {value!r}")
 
 
 def _plain(value: Any) -> Any:

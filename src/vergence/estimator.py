@@ -30,7 +30,7 @@ class ContrastiveEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         views="auto",
         epochs=50,
         batch=256,
-        learning_rate=2e-3,
+        learning_rate=None,
         objective=None,
         view=None,
         backbone=None,

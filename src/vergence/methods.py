@@ -1,7 +1,8 @@
 """METHODS: SimCLR, MoCo, BYOL, ... as rows. A method is an objective, the two branches it compares, and a paper.
 
 Rows carry the settings that the papers (or the sources that repeat them) use for small images; the optimiser is a
-separate choice with one default for all rows, and the papers' long schedules are the files of ``recipes/``.
+separate choice, by default AdamW at the rate that suits a row, and the papers' long schedules are the files of
+``recipes/``.
 This module does not import torch, so that the command line can show a method before anything is loaded.
 """
 
@@ -51,6 +52,7 @@ class Method:
     momentum_to_one: bool = False
     queue: int = 0
     learnable: tuple[str, ...] = ()
+    learning_rate: float = 2e-3
     labels: bool = False
     views: str = "auto"
     view: Mapping[str, Any] = field(default_factory=dict)
@@ -165,7 +167,8 @@ METHODS = Rows(
             projector_final_norm=True, predictor=(512, 2048),
         ),
         "barlow_twins": Method("barlow_twins", "zbontar2021barlow", projector=(2048, 2048, 2048)),
-        "vicreg": Method("vicreg", "bardes2022vicreg", projector=(2048, 2048, 2048)),
+        # At the others' rate it ends below an untrained encoder: nothing normalises what its wide last layer gives.
+        "vicreg": Method("vicreg", "bardes2022vicreg", projector=(2048, 2048, 2048), learning_rate=5e-4),
         "supervised_contrastive": Method("supervised", "khosla2020supcon", {"temperature": 0.1}, labels=True),
         "clip": Method(
             "two_modal", "radford2021clip", {"temperature": 0.07}, learner="two_modal", projector=(128,),

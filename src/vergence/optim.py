@@ -32,9 +32,9 @@ def learning_rate(optim: Optim, step: int, steps: int, steps_per_epoch: int) -> 
     """The rate at ``step`` of ``steps``: a linear warm-up from 0, then the schedule."""
     warmup = optim.warmup * steps_per_epoch
     if step < warmup:
-        return optim.learning_rate * (step + 1) / warmup
+        return optim.rate * (step + 1) / warmup
     progress = (step - warmup) / max(1, steps - warmup)
-    return optim.learning_rate * SCHEDULES[optim.schedule](progress)
+    return optim.rate * SCHEDULES[optim.schedule](progress)
 
 
 def constant(progress: float) -> float:
@@ -61,19 +61,19 @@ SCHEDULES = Rows("schedule", {"constant": constant, "cosine": cosine, "linear": 
 
 
 def sgd(groups: list[dict[str, Any]], optim: Optim) -> Optimizer:
-    return torch.optim.SGD(groups, lr=optim.learning_rate, momentum=optim.momentum)
+    return torch.optim.SGD(groups, lr=optim.rate, momentum=optim.momentum)
 
 
 def adam(groups: list[dict[str, Any]], optim: Optim) -> Optimizer:
-    return torch.optim.Adam(groups, lr=optim.learning_rate, betas=(optim.momentum, 0.999))
+    return torch.optim.Adam(groups, lr=optim.rate, betas=(optim.momentum, 0.999))
 
 
 def adamw(groups: list[dict[str, Any]], optim: Optim) -> Optimizer:
-    return torch.optim.AdamW(groups, lr=optim.learning_rate, betas=(optim.momentum, 0.999))
+    return torch.optim.AdamW(groups, lr=optim.rate, betas=(optim.momentum, 0.999))
 
 
 def lars(groups: list[dict[str, Any]], optim: Optim) -> Optimizer:
-    return LARS(groups, lr=optim.learning_rate, momentum=optim.momentum)
+    return LARS(groups, lr=optim.rate, momentum=optim.momentum)
 
 
 class LARS(Optimizer):

@@ -67,7 +67,7 @@ def made_bad(config: Config, rounds: int) -> Row:
     encoder: nn.Module = parts.learner.encoder
     classifier = nn.Linear(parts.learner.width, len(parts.samples.classes)).to(assembly.device(config))
     learns = torch.optim.Adam(classifier.parameters(), lr=1e-3)
-    misleads = torch.optim.Adam(encoder.parameters(), lr=config.optim.learning_rate / 10)
+    misleads = torch.optim.Adam(encoder.parameters(), lr=config.optim.rate / 10)
     batches, rows = _labelled(parts, (WARMUP + rounds) * (AHEAD + 1)), [{"step": 0, **_seen(parts)}]
     for number in range(1 - WARMUP, rounds + 1):
         for x, labels in (next(batches) for _ in range(AHEAD)):

@@ -49,7 +49,7 @@ def on_the_sphere(parts: Assembled) -> Row:
 def fine_tuned(parts: Assembled) -> Row:
     """The same before, and after a little more training with one of the two losses, or with both."""
     before = {name: tensor.clone() for name, tensor in parts.learner.state_dict().items()}
-    rate = parts.config.optim.learning_rate / 10
+    rate = parts.config.optim.rate / 10
     config = replace(
         parts.config, epochs=max(1, parts.config.epochs // 4), optim=replace(parts.config.optim, learning_rate=rate)
     )
@@ -215,7 +215,7 @@ def _in_batches(laboratory: Laboratory, method: str, batch: float) -> list[Row]:
         Malladi et al. (2022), for the rule. https://arxiv.org/abs/2205.10287
     """
     scale = laboratory.scale
-    rate = Optim.learning_rate * math.sqrt(batch / scale.batch)
+    rate = Optim().rate * math.sqrt(batch / scale.batch)
     return laboratory.trials(
         method=method, batch=int(batch), limit=scale.samples // 2, epochs=max(1, scale.epochs // 2),
         optim=Optim(learning_rate=rate), measure=on_the_sphere,

@@ -210,7 +210,7 @@ def _batches(laboratory: Laboratory) -> list[int]:
 
 def _trials(laboratory: Laboratory, method: str, batch: int, *, half: bool = False) -> list[Row]:
     """A loss at a batch size; the rate follows the root of the batch, as in the authors' code."""
-    rate = Optim(learning_rate=Optim().learning_rate * math.sqrt(batch / 256))
+    rate = Optim(learning_rate=Optim().rate * math.sqrt(batch / 256))
     shared = {"method": method, "objective": {"temperature": COLD}, "batch": batch, "optim": rate}
     configs = [laboratory.config(**shared, seed=seed) for seed in laboratory.seeds]
     return [
