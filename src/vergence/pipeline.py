@@ -12,13 +12,12 @@ from typing import Any, Literal
 
 import torch
 
-from vergence import assembly, distributed, features, launch, report
+from vergence import assembly, comparison, distributed, features, launch, report
 from vergence import data as datasets
 from vergence.assessment import assess, certified, freeze, pairs, trained
 from vergence.config import Config
 from vergence.data.files import label_file
-from vergence.diagnostics import selection, thermometer
-from vergence.diagnostics.selection import Ranking
+from vergence.diagnostics import thermometer
 from vergence.embeddings import finite_pairs, read_embeddings
 from vergence.examination import examine
 from vergence.information import estimate
@@ -191,7 +190,7 @@ def doctor(
 
 def compare(runs: tuple[Path, ...], *, output: Path | None = None) -> Answer:
     """Set several runs side by side: accuracies, thermometers, geometry, and the settings in which they differ."""
-    rows = {str(path): _row(Run(path)) for path in runs}
+    rows = {str(path): comparison.row(Run(path)) for path in runs}
     columns = list(dict.fromkeys(key for row in rows.values() for key in row))
     width = max(len(name) for name in rows)
     lines = [" " * width + "  " + "  ".join(columns)]
@@ -201,8 +200,8 @@ def compare(runs: tuple[Path, ...], *, output: Path | None = None) -> Answer:
         write_bytes(Path(output), report.compare([Path(path) for path in runs]).encode())
         lines.append(f"Page: {output}")
     found = {str(path): Run(path).read_json("results.json") or {} for path in runs}
-    rankings = _label_free(found) if len(found) > 1 else ()
-    lines += [_order(ranking) for ranking in rankings]
+    rankings = comparison.label_free(found) if len(found) > 1 else ()
+    lines += [comparison.order(ranking) for ranking in rankings]
     return Answer(tuple(lines), {"runs": rows, "selection": [ranking.to_dict() for ranking in rankings]})
 
 
@@ -353,49 +352,14 @@ def _alarmed(results: Mapping[str, Any], fail_on: str) -> bool:
     return any(word in fault for word in named for fault in said)
 
 
-def _label_free(found: Mapping[str, Mapping[str, Any]]) -> tuple[Ranking, ...]:
-    """Runs ranked by each label-free score; where all have labels, how well each score ranked them."""
-    probes = {
-        name: [row["accuracy"] for row in results.get("accuracy", ()) if row["classifier"].startswith("linear probe")][
-            :1
-        ]
-        for name, results in found.items()
-    }
-    accuracy = {name: values[0] for name, values in probes.items() if values}
-    diagnostics = {name: results.get("diagnostics", {}) for name, results in found.items()}
-    return selection(diagnostics, accuracy if len(accuracy) == len(found) else None)
-
-
 def _ranked(targets: tuple[Array, ...], **options: Any) -> Answer:
     """Several runs or files of embeddings: the verdict on each, and their order by every label-free score."""
     answers = {str(target): doctor(target, **options) for target in targets}
     found = {name: answer.to_dict() for name, answer in answers.items()}
-    rankings = _label_free(found) if len(found) > 1 else ()
-    lines = [f"{name}: {answer.lines[0]}" for name, answer in answers.items()] + list(map(_order, rankings))
+    rankings = comparison.label_free(found) if len(found) > 1 else ()
+    lines = [f"{name}: {answer.lines[0]}" for name, answer in answers.items()] + list(map(comparison.order, rankings))
     values = {"targets": found, "selection": [ranking.to_dict() for ranking in rankings]}
     return Answer(tuple(lines), values, failed=any(answer.failed for answer in answers.values()))
-
-
-def _order(ranking: Ranking) -> str:
-    order = f"By {ranking.score}: {' > '.join(ranking.runs)}"
-    if ranking.agreement is None or ranking.interval is None:
-        return order
-    low, high = ranking.interval
-    return f"{order} (rank correlation with the probe {ranking.agreement:.2f} [{low:.2f}, {high:.2f}])"
-
-
-def _row(run: Run) -> dict[str, str]:
-    """A run as one line of a comparison."""
-    results, config = run.read_json("results.json") or {}, run.config
-    row = {"method": config.method, "encoder": config.encoder, "epochs": str(config.epochs)}
-    row["verdict"] = results.get("verdict", {}).get("label", "not examined")
-    for entry in results.get("accuracy", ()):
-        if entry["features"] == "trained encoder":
-            row[f"{entry['classifier']}, {entry['labels']}"] = f"{entry['accuracy']:.3f}"
-    for name in ("alignment", "uniformity", "effective_rank"):
-        if name in results.get("diagnostics", {}):
-            row[name] = f"{results['diagnostics'][name]['value']:.3f}"
-    return row
 
 
 STAGES = Rows(
