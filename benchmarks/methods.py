@@ -16,18 +16,24 @@ import json
 import re
 import statistics
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
+from matplotlib.figure import Figure
 
 from vergence import assembly, config, evaluation, features, optim, training
 from vergence.data import Samples, load
 from vergence.data.text import tokenised
 from vergence.diagnostics import alignment, effective_rank, uniformity
 from vergence.methods import METHODS
+from vergence.report.colours import ACCENT, CONTRAST, QUIET
+from vergence.report.figures import canvas, legend
+
+Row = dict[str, Any]
 
 DATA = ("cifar10", "mnist")
 SAMPLES = 10_000
@@ -72,7 +78,7 @@ def main() -> None:
             print(json.dumps(row), flush=True)
 
 
-def measured(data: str, method: str, *, seed: int, epochs: int) -> dict[str, Any]:
+def measured(data: str, method: str, *, seed: int, epochs: int) -> Row:
     """Train a method and measure what it learned on held-out samples."""
     settings = config.Config(
         data=data, method="random" if method in REFERENCES else method, views=REFERENCES.get(method, "auto"),
@@ -87,7 +93,7 @@ def measured(data: str, method: str, *, seed: int, epochs: int) -> dict[str, Any
     minutes = (time.process_time() - began) / 60
     train, test = made(parts, captioned(data, "test"), raw=method.startswith(RAW))
     arrays = (train.h, train.labels, test.h, test.labels)
-    row: dict[str, Any] = {"data": data, "method": method, "seed": seed, "epochs": epochs, "minutes": minutes}
+    row: Row = {"data": data, "method": method, "seed": seed, "epochs": epochs, "minutes": minutes}
     row |= {"probe": evaluation.linear_probe(*arrays).accuracy, "knn": evaluation.knn(*arrays).accuracy}
     row |= {"centre": evaluation.nearest_centre(*arrays).accuracy, "rank": effective_rank(test.h)}
     if test.z1 is not None and test.z2 is not None:
@@ -113,25 +119,53 @@ def made(parts: assembly.Assembled, test: Samples, *, raw: bool) -> tuple[featur
     return train, features.extract(parts.learner.encoder, test, parts.recipe, branches=parts.learner.branches)
 
 
-def publish(rows: list[dict[str, Any]]) -> None:
-    """Put the tables where the page has its marks; the words around them are a person's."""
+def publish(rows: list[Row]) -> None:
+    """Put the tables where the page has its marks, and the figures beside it; the words around them are a person's."""
     before, _, rest = PAGE.read_text(encoding="utf-8").partition("<!-- measured -->\n")
     _, end, after = rest.partition("<!-- /measured -->")
-    PAGE.write_text(f"{before}<!-- measured -->\n{tables(rows)}{end}{after}", encoding="utf-8")
+    lines = "\n".join(line for chosen in tabled(rows) for line in section(*chosen))
+    PAGE.write_text(f"{before}<!-- measured -->\n{lines}\n\n{end}{after}", encoding="utf-8")
 
 
-def tables(rows: list[dict[str, Any]]) -> str:
-    """The tables: one for each data set and budget, the best kNN accuracy first."""
-    parts: list[str] = []
+def tabled(rows: list[Row]) -> Iterator[tuple[str, int, dict[str, list[Row]]]]:
+    """For each data set and budget the rows of every method, the best kNN accuracy first."""
     for data, epochs in sorted({(row["data"], row["epochs"]) for row in rows}, key=lambda pair: (pair[0], -pair[1])):
-        chosen = [row for row in rows if (row["data"], row["epochs"]) == (data, epochs)]
-        by_method = {row["method"]: [each for each in chosen if each["method"] == row["method"]] for row in chosen}
-        parts += ["", f"## {data}, {SAMPLES:,} images, {epochs} epochs in batches of {BATCH[data]}", ""]
-        parts += [f"| method | seeds | {' | '.join(COLUMNS.values())} |", "|---|---|" + "---:|" * len(COLUMNS)]
-        for name, runs in sorted(by_method.items(), key=lambda item: -statistics.mean(row["knn"] for row in item[1])):
-            cells = [_cell([row[key] for row in runs if key in row]) for key in COLUMNS]
-            parts.append(f"| {name} | {len(runs)} | {' | '.join(cells)} |")
-    return "\n".join(parts) + "\n\n"
+        methods: dict[str, list[Row]] = {}
+        for row in rows:
+            if (row["data"], row["epochs"]) == (data, epochs):
+                methods.setdefault(row["method"], []).append(row)
+        order = sorted(methods, key=lambda name: -statistics.mean(row["knn"] for row in methods[name]))
+        yield data, epochs, {name: methods[name] for name in order}
+
+
+def section(data: str, epochs: int, methods: dict[str, list[Row]]) -> Iterator[str]:
+    """A heading, a figure and a table."""
+    picture = f"figures/methods_{data}_{epochs}.png"
+    drawn(methods).savefig(PAGE.parent / picture, dpi=120, facecolor="white")
+    yield f"\n## {data}, {SAMPLES:,} images, {epochs} epochs in batches of {BATCH[data]}\n"
+    yield f"![kNN and linear probe of every method on {data}; the table below has the figures]({picture})\n"
+    yield f"| method | seeds | {' | '.join(COLUMNS.values())} |\n|---|---|" + "---:|" * len(COLUMNS)
+    for name, runs in methods.items():
+        cells = [_cell([row[key] for row in runs if key in row]) for key in COLUMNS]
+        yield f"| {name} | {len(runs)} | {' | '.join(cells)} |"
+
+
+def drawn(methods: dict[str, list[Row]]) -> Figure:
+    """The accuracy of every method with its deviation over seeds; lines are kNN of what needs no training."""
+    figure, axes = canvas("accuracy on held-out images", "", height=1 + 0.22 * len(methods))
+    for key, colour, marker in (("knn", ACCENT, "o"), ("probe", CONTRAST, "D")):
+        values = [[row[key] for row in runs] for runs in methods.values()]
+        spread = [statistics.stdev(each) if len(each) > 1 else 0.0 for each in values]
+        style: dict[str, Any] = {"fmt": marker, "color": colour, "markersize": 5, "label": COLUMNS[key]}
+        axes.errorbar([statistics.mean(each) for each in values], range(len(values)), xerr=spread, **style)
+    for name, line in {RAW: "--", "random": ":"}.items():
+        if name in methods:
+            place = statistics.mean(row["knn"] for row in methods[name])
+            axes.axvline(place, color=QUIET, linestyle=line, linewidth=1.2, label=f"kNN, {name}")
+    axes.set_yticks(range(len(methods)), list(methods))
+    axes.set_ylim(len(methods) - 0.5, -0.5)
+    legend(axes)
+    return figure
 
 
 def _cell(values: list[float]) -> str:
