@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from learning_cases import FAULTS, HEALTHY, Case
+from learning_cases import FAULTS, HEALTHY
+from learning_runs import Case
 from peers import declare_operators
 from vergence.diagnostics import effective_rank_variants
 
