@@ -2,7 +2,7 @@
 
     python benchmarks/methods.py RUNS                                 all methods, three seeds, 20 epochs
     python benchmarks/methods.py RUNS --only simclr moco --seeds 1    some of them, one seed
-    python benchmarks/methods.py RUNS --epochs 5                      a smaller budget, kept apart from the others
+    python benchmarks/methods.py RUNS --epochs 5                      another budget, kept apart from the others
     python benchmarks/methods.py RUNS --publish                       the tables of all rows, into the documents
 
 A row is written to RUNS as soon as it is measured, and rows that are there are not measured again. Data: 10,000
@@ -16,6 +16,7 @@ import json
 import re
 import statistics
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
@@ -128,8 +129,9 @@ def publish(rows: list[Row]) -> None:
 
 
 def tabled(rows: list[Row]) -> Iterator[tuple[str, int, dict[str, list[Row]]]]:
-    """For each data set and budget the rows of every method, the best kNN accuracy first."""
-    for data, epochs in sorted({(row["data"], row["epochs"]) for row in rows}, key=lambda pair: (pair[0], -pair[1])):
+    """For each data set and budget, the fullest first, the rows of every method, the best kNN accuracy first."""
+    counts = Counter((row["data"], row["epochs"]) for row in rows)
+    for data, epochs in sorted(counts, key=lambda pair: (pair[0], -counts[pair])):
         methods: dict[str, list[Row]] = {}
         for row in rows:
             if (row["data"], row["epochs"]) == (data, epochs):
@@ -139,11 +141,12 @@ def tabled(rows: list[Row]) -> Iterator[tuple[str, int, dict[str, list[Row]]]]:
 
 
 def section(data: str, epochs: int, methods: dict[str, list[Row]]) -> Iterator[str]:
-    """A heading, a figure and a table."""
-    picture = f"figures/methods_{data}_{epochs}.png"
-    drawn(methods).savefig(PAGE.parent / picture, dpi=120, facecolor="white")
+    """A heading, a figure where all methods are there to see, and a table."""
     yield f"\n## {data}, {SAMPLES:,} images, {epochs} epochs in batches of {BATCH[data]}\n"
-    yield f"![kNN and linear probe of every method on {data}; the table below has the figures]({picture})\n"
+    if RAW in methods:
+        picture = f"figures/methods_{data}.png"
+        drawn(methods).savefig(PAGE.parent / picture, dpi=120, facecolor="white")
+        yield f"![kNN and linear probe of every method on {data}; the table below has the figures]({picture})\n"
     yield f"| method | seeds | {' | '.join(COLUMNS.values())} |\n|---|---|" + "---:|" * len(COLUMNS)
     for name, runs in methods.items():
         cells = [_cell([row[key] for row in runs if key in row]) for key in COLUMNS]
