@@ -90,7 +90,9 @@ def trained(
     held_out = keep(test.labels).nonzero().squeeze(1)
     freeze = partial(frozen, learner, test, recipe, held_out, row, batch=BATCH, seed=seed)
     untrained = agreement_before(learner, freeze)
-    optimiser = torch.optim.AdamW([p for p in learner.parameters() if p.requires_grad], lr=2e-3, weight_decay=1e-4)
+    optimiser = torch.optim.AdamW(
+        [p for p in learner.parameters() if p.requires_grad], lr=row.learning_rate, weight_decay=1e-4
+    )
     kept = keep(samples.labels).nonzero().squeeze(1)
     for epoch in range(EPOCHS):
         losses = []

@@ -2,9 +2,13 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from vergence.config import Config
+from vergence.assembly import settle
+from vergence.cli import main
+from vergence.config import Config, Optim
+from vergence.data import from_arrays
 from vergence.methods import METHODS, Method, customised
 
 
@@ -60,3 +64,15 @@ def test_a_queue_smaller_than_the_batch_is_refused_before_any_data_are_read():
 def test_an_unknown_method_names_the_nearest():
     with pytest.raises(ValueError, match=r"Unknown method 'simclrv2'.*Did you mean 'simclr'"):
         METHODS["simclrv2"]
+
+
+@pytest.mark.parametrize("name", ["simclr", "vicreg"])
+def test_a_run_records_and_the_help_shows_the_rate_of_the_method(name, capsys):
+    samples, rate = from_arrays(np.zeros((8, 4), dtype=np.float32)), METHODS[name].learning_rate
+    assert settle(Config(data="memory", method=name), samples).optim.learning_rate == rate
+    given = Config(data="memory", method=name, optim=Optim(learning_rate=0.1))
+    assert settle(given, samples).optim.learning_rate == 0.1
+    with pytest.raises(SystemExit):
+        main(["train", "--method", name, "--help"])
+    shown = capsys.readouterr().out.split("--optim.learning-rate")[1].split("--optim.weight-decay")[0]
+    assert f"{rate})" in shown
