@@ -12,7 +12,7 @@ from torch.nn.functional import normalize
 
 from vergence import data, encoders
 from vergence.objectives import linear_contrastive, nt_xent
-from vergence.theory import Certificate, augmented_distance, generalisation_bound, lipschitz_estimate
+from vergence.theory import Certificate, augmented_distance, generalization_bound, lipschitz_estimate
 from vergence.views import VIEWS, Recipe, sample_keys
 
 OBJECTIVES = {"linear_contrastive": linear_contrastive, "nt_xent": nt_xent}
@@ -30,15 +30,15 @@ def trained(recipe: Recipe, x: Tensor, objective: str, seed: int) -> nn.Module:
     torch.manual_seed(seed)
     encoder = encoders.build("convnet", (1, 8, 8), channels=(16, 32), stride=1)
     learner = nn.Sequential(encoder, encoders.mlp([encoder.width, 64, DIMENSION]))
-    optimiser = torch.optim.AdamW(learner.parameters(), lr=2e-3)
+    optimizer = torch.optim.AdamW(learner.parameters(), lr=2e-3)
     for epoch in range(EPOCHS):
         order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed + 1000 * epoch))
         for indices in order[: len(x) // BATCH * BATCH].split(BATCH):
             views = recipe(x[indices], sample_keys(seed, epoch, indices))
             loss = OBJECTIVES[objective](*[learner(view) for view in views])
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
-            optimiser.step()
+            optimizer.step()
     return learner.eval()
 
 
@@ -54,9 +54,9 @@ def certificates(learner: nn.Module, recipe: Recipe, samples: data.Samples) -> d
         "lipschitz": lipschitz_estimate(inputs.double(), features),
     }
     return {
-        "features": generalisation_bound(features, samples.labels),
-        "features, measured": generalisation_bound(features, samples.labels, rho="measured"),
-        "pixels": generalisation_bound(features, samples.labels, **pixels),
+        "features": generalization_bound(features, samples.labels),
+        "features, measured": generalization_bound(features, samples.labels, rho="measured"),
+        "pixels": generalization_bound(features, samples.labels, **pixels),
     }
 
 

@@ -121,7 +121,7 @@ def graphs(cifar: bool) -> dict[str, Tensor]:
 
 
 def _cifar() -> Tensor:
-    """Augmented distances of 500 aeroplanes under crop and colour distortion, six views each."""
+    """Augmented distances of 500 aeroplanes under crop and color distortion, six views each."""
     from vergence.data import load
     from vergence.views import from_letters, sample_keys
 

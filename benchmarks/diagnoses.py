@@ -4,7 +4,7 @@
     python benchmarks/diagnoses.py --seed 2                                 a minute and a half on one core
 
 Their own code is run: functions of lightly and reptrix, callbacks of stable-pretraining with the rows put where its
-queue would hold them. They print numbers without verdicts. So that the comparison is in their favour, a number counts
+queue would hold them. They print numbers without verdicts. So that the comparison is in their favor, a number counts
 as an alarm when it lies outside the range of the healthy runs of the same seed, which a user would not have.
 """
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from vergence.config import Config
-from vergence.pipeline import train
+from vergence.stages.train import train
 
 FEATURES = ("trained encoder", "untrained encoder", "raw pixels")
 

@@ -21,20 +21,20 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from vergence.evaluation import knn, linear_probe
-from vergence.examination import examine
+from vergence.stages.doctor import examine
 
 CLASSES = 10
-HARD, EASY = 0.13, 0.18  # distances of centres at which a probe is right in about 82 % and 96 %
+HARD, EASY = 0.13, 0.18  # distances of centers at which a probe is right in about 82 % and 96 %
 
 
 def embeddings(n: int, d: int, *, separation: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Non-negative rows with a decaying spectrum around ten centres, like the output of a network."""
+    """Non-negative rows with a decaying spectrum around ten centers, like the output of a network."""
     generator = np.random.default_rng(seed)
     labels = generator.integers(0, CLASSES, n)
     scale = np.arange(1, d + 1, dtype=np.float32) ** -0.5
-    centres = np.random.default_rng(1).standard_normal((CLASSES, d), dtype=np.float32) * scale
+    centers = np.random.default_rng(1).standard_normal((CLASSES, d), dtype=np.float32) * scale
     rows = generator.standard_normal((n, d), dtype=np.float32) * scale
-    return np.maximum(rows + separation * centres[labels] + 0.2, 0), labels
+    return np.maximum(rows + separation * centers[labels] + 0.2, 0), labels
 
 
 def processor_time(work: Callable[[], object]) -> float:
@@ -68,22 +68,22 @@ def in_a_fresh_process(n: int, d: int) -> str:
 
 
 def probe(*, separation: float, n: int = 20_000, d: int = 512, penalty: float = 1e-4) -> str:
-    """The probe against scikit-learn's L-BFGS on the same centred features, and on raw ones, at one penalty."""
+    """The probe against scikit-learn's L-BFGS on the same centered features, and on raw ones, at one penalty."""
     (h, labels), (test_h, test_labels) = (embeddings(n, d, separation=separation, seed=seed) for seed in (0, 9))
-    centred = h - h.mean(axis=0)
-    scale = float(np.sqrt(np.mean(centred**2)))
+    centered = h - h.mean(axis=0)
+    scale = float(np.sqrt(np.mean(centered**2)))
     model = LogisticRegression(C=1 / (penalty * n), max_iter=1000)
     accuracy = []
     contenders: dict[str, Callable[[], object]] = {
-        "vergence": lambda: accuracy.append(linear_probe(h, labels, test_h, test_labels, regularisation=penalty)),
-        "scikit-learn, centred": lambda: model.fit(centred / scale, labels),
+        "vergence": lambda: accuracy.append(linear_probe(h, labels, test_h, test_labels, regularization=penalty)),
+        "scikit-learn, centered": lambda: model.fit(centered / scale, labels),
         "scikit-learn, raw": lambda: model.fit(h / scale, labels),
     }
     times = ", ".join(f"{name} {processor_time(work):.2f} s" for name, work in contenders.items())
     return f"probe {n:,} x {d} at {100 * accuracy[0].accuracy:.0f} %: {times}"
 
 
-def neighbours(bank: int = 50_000, queries: int = 1000, d: int = 512) -> Iterator[str]:
+def neighbors(bank: int = 50_000, queries: int = 1000, d: int = 512) -> Iterator[str]:
     """kNN of 1000 queries in 50,000 rows against faiss's exact index, median of three interleaved rounds."""
     (h, labels), (test_h, test_labels) = (
         embeddings(bank, d, separation=1.0),
@@ -124,7 +124,7 @@ def main() -> None:
     print(in_a_fresh_process(50_000, 512), flush=True)
     for separation in (EASY, HARD):
         print(probe(separation=separation), flush=True)
-    print(*neighbours(), sep="\n", flush=True)
+    print(*neighbors(), sep="\n", flush=True)
     if options.million:
         print(in_a_fresh_process(1_000_000, 768), flush=True)
 

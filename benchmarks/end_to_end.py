@@ -19,9 +19,10 @@ import torch
 from torch import Tensor, nn
 
 from peers import declare_operators
-from vergence import assembly, optim, training
-from vergence.assembly import Assembled
 from vergence.config import Config, Watching
+from vergence.learning import loop, optimizers
+from vergence.runs import assembly
+from vergence.runs.assembly import Assembled
 from vergence.views import sample_keys
 
 ROUNDS = 5
@@ -70,12 +71,12 @@ def processor_time() -> float:
 
 def our_steps(parts: Assembled, *, steps: int = STEPS) -> Callable[[], None]:
     learner = copy.deepcopy(parts.learner)
-    optimiser = optim.optimiser(learner, parts.config.optim)
-    loop = training.fit(learner, optimiser, parts.samples, parts.recipe, parts.config)
+    optimizer = optimizers.optimizer(learner, parts.config.optim)
+    training = loop.fit(learner, optimizer, parts.samples, parts.recipe, parts.config)
 
     def run() -> None:
         for _ in range(steps):
-            next(loop)
+            next(training)
 
     return run
 
@@ -88,7 +89,7 @@ def lightly_steps(parts: Assembled) -> Callable[[], None]:
 
     encoder, projector = copy.deepcopy(parts.learner.encoder), copy.deepcopy(parts.learner.projector)
     model = nn.Sequential(encoder, projector).to(memory_format=torch.contiguous_format).train()
-    optimiser = torch.optim.AdamW(model.parameters(), lr=parts.config.optim.rate)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=parts.config.optim.rate)
     criterion = NTXentLoss(temperature=0.5)
     transform = SimCLRTransform(input_size=32, cj_strength=0.5, gaussian_blur=0.0, normalize=None)
     pictures = [Image.fromarray(picture.permute(1, 2, 0).numpy()) for picture in parts.samples.x]
@@ -102,8 +103,8 @@ def lightly_steps(parts: Assembled) -> Callable[[], None]:
         for first, second in loader:
             loss = criterion(model(first), model(second))
             loss.backward()
-            optimiser.step()
-            optimiser.zero_grad()
+            optimizer.step()
+            optimizer.zero_grad()
 
     return run
 
@@ -123,7 +124,7 @@ class Transformed(torch.utils.data.Dataset):
 
 def orders(n: int, batch: int) -> Iterator[Tensor]:
     for epoch in range(1000):
-        yield from training.epoch_order(n, 0, epoch)[: n // batch * batch].split(batch)
+        yield from loop.epoch_order(n, 0, epoch)[: n // batch * batch].split(batch)
 
 
 def report(name: str, times: dict[str, tuple[float, float]], bar: float) -> None:

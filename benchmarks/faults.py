@@ -24,9 +24,10 @@ from typing import NamedTuple
 
 import torch
 
-from vergence import assembly, launch, recording
 from vergence.config import Config, Saving, Watching
-from vergence.run import FACTS, MANIFEST, TENSORS, Run
+from vergence.runs import assembly, launch
+from vergence.runs.run import FACTS, MANIFEST, TENSORS, Run
+from vergence.stages import train as stage
 
 # Small, with everything that has to be carried over: moments, a moving average, a queue, a best checkpoint.
 CONFIG = Config(
@@ -131,12 +132,12 @@ def train(path: Path, config: Config = CONFIG, phase: c_int | None = None) -> No
     parts = assembly.assemble(config)
     run = Run.create(path, parts.config, resume=True)
     with run.locked():
-        recording.record(parts, run, leads=True, quiet=True)
+        stage.record(parts, run, leads=True, quiet=True)
 
 
 def tell_phase(phase: c_int) -> None:
     """Make this process note in shared memory when it begins and ends a save."""
-    save, advance = Run.save, recording.Progress.advance
+    save, advance = Run.save, stage.Progress.advance
 
     def saving(self: Run, *arguments: object, **options: object) -> Path:
         phase.value = PHASES.index("saving")
@@ -144,11 +145,11 @@ def tell_phase(phase: c_int) -> None:
         phase.value = PHASES.index("training")
         return path
 
-    def advancing(self: recording.Progress, *arguments: object, **facts: object) -> None:
+    def advancing(self: stage.Progress, *arguments: object, **facts: object) -> None:
         phase.value = PHASES.index("training")
         advance(self, *arguments, **facts)  # type: ignore[arg-type]
 
-    Run.save, recording.Progress.advance = saving, advancing  # type: ignore[method-assign]
+    Run.save, stage.Progress.advance = saving, advancing  # type: ignore[method-assign]
 
 
 def differences(run: Run, whole: Run) -> set[str]:
@@ -212,9 +213,9 @@ def terminated(whole: Run, place: Path, *, signals: int, dice: random.Random) ->
 def train_until_signal(path: Path, heard: c_int) -> None:
     """Train, noting which step was the last to end before the signal came."""
     done = [0]
-    advance, note = recording.Progress.advance, launch.Signals._note
+    advance, note = stage.Progress.advance, launch.Signals._note
 
-    def advancing(self: recording.Progress, *arguments: object, **facts: object) -> None:
+    def advancing(self: stage.Progress, *arguments: object, **facts: object) -> None:
         advance(self, *arguments, **facts)  # type: ignore[arg-type]
         done[0] = self.done
 
@@ -222,7 +223,7 @@ def train_until_signal(path: Path, heard: c_int) -> None:
         heard.value = done[0]
         note(self, *arguments)  # type: ignore[arg-type]
 
-    recording.Progress.advance, launch.Signals._note = advancing, noting  # type: ignore[method-assign]
+    stage.Progress.advance, launch.Signals._note = advancing, noting  # type: ignore[method-assign]
     try:
         train(path, replace(CONFIG, saving=replace(CONFIG.saving, every=1000)))
     except launch.Stopped:

@@ -55,7 +55,7 @@ def measure(data: str, seed: int, folder: Path) -> None:
         row = {"data": data, "case": name, "kind": kind, "seed": seed, "said": said, "accepted": accepted}
         row |= {"agreement": case.agreement, "untrained": case.untrained}
         path.write_text(json.dumps({**row, "seconds": time.process_time() - began}) + "\n", encoding="utf-8")
-        learned = f"neighbours agree in {case.agreement:.3f}, untrained {case.untrained:.3f}"
+        learned = f"neighbors agree in {case.agreement:.3f}, untrained {case.untrained:.3f}"
         print(f"{data} {kind} {name}, seed {seed}: {', '.join(said) or 'no fault'}; {learned}", flush=True)
 
 

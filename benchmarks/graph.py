@@ -33,7 +33,7 @@ def ours(graph: AugmentationGraph, k: int):
 
 
 def eigsh_formed(graph: AugmentationGraph, k: int):
-    return eigsh(graph.normalised, k=k, which="LA", v0=start(graph.nodes))
+    return eigsh(graph.normalized, k=k, which="LA", v0=start(graph.nodes))
 
 
 def eigsh_product(graph: AugmentationGraph, k: int):
@@ -62,13 +62,13 @@ def lobpcg_multigrid(graph: AugmentationGraph, k: int):
     return block_search(graph, k, pyamg.smoothed_aggregation_solver(shifted).aspreconditioner())
 
 
-def randomised_svd(graph: AugmentationGraph, k: int):
+def by_randomized_svd(graph: AugmentationGraph, k: int):
     _, lengths, right = randomized_svd(root(graph), k, n_iter=20, random_state=0)
     return lengths**2, right.T
 
 
 def torch_lobpcg(graph: AugmentationGraph, k: int):
-    entries = graph.normalised.tocoo()
+    entries = graph.normalized.tocoo()
     indices = torch.from_numpy(np.stack(entries.coords)).long()
     matrix = torch.sparse_coo_tensor(indices, torch.from_numpy(entries.data), entries.shape, check_invariants=True)
     torch.manual_seed(0)
@@ -93,7 +93,7 @@ SOLVERS = {
     "svds, PROPACK": svds_propack,
     "scipy lobpcg": lobpcg_plain,
     "scipy lobpcg + pyamg": lobpcg_multigrid,
-    "sklearn randomized_svd": randomised_svd,
+    "sklearn randomized_svd": by_randomized_svd,
     "torch.lobpcg": torch_lobpcg,
     "PRIMME": primme_davidson,
 }
@@ -110,7 +110,7 @@ def start(n: int) -> np.ndarray:
 
 def block_search(graph: AugmentationGraph, k: int, preconditioner: LinearOperator | None):
     block = np.random.default_rng(0).standard_normal((graph.nodes, k))
-    return lobpcg(graph.normalised, block, M=preconditioner, largest=True, tol=1e-8, maxiter=200)
+    return lobpcg(graph.normalized, block, M=preconditioner, largest=True, tol=1e-8, maxiter=200)
 
 
 def measured(name: str, factor: str, k: int) -> dict[str, float]:
@@ -136,7 +136,7 @@ def build(source: str, samples: int) -> AugmentationGraph:
     """Two cropped views of each image: 2 x samples nodes."""
     images = load(source, limit=None).x
     count = min(samples, len(images))
-    recipe = simclr(size=images[:1].shape[-1], colour=False, grey=False, flip=False, blur=False)
+    recipe = simclr(size=images[:1].shape[-1], color=False, gray=False, flip=False, blur=False)
     batches = torch.arange(count).split(1000)
     views = torch.cat([torch.stack(recipe(images[batch], sample_keys(0, 0, batch)), dim=1) for batch in batches])
     return AugmentationGraph.from_views(views)
@@ -152,7 +152,7 @@ def main() -> None:
     began = time.process_time()
     graph = build(options.data, options.samples)
     print(f"{graph.nodes} nodes, {graph.factor.nnz} kernel entries: {graph.note}")
-    print(f"views, neighbours and kernel: {time.process_time() - began:.1f} CPU s, peak {peak():.0f} MiB\n")
+    print(f"views, neighbors and kernel: {time.process_time() - began:.1f} CPU s, peak {peak():.0f} MiB\n")
     with tempfile.TemporaryDirectory() as folder:
         factor = str(Path(folder) / "factor.npz")
         sparse.save_npz(factor, graph.factor)

@@ -21,9 +21,9 @@ from matplotlib.figure import Figure
 
 from vergence.information import estimate, staircase
 from vergence.information.exact import correlated_information
-from vergence.information.neighbours import ksg
+from vergence.information.neighbors import ksg
 from vergence.information.samplers import correlated_gaussians, cubed_gaussians
-from vergence.report.colours import ACCENT, CONTRAST, INK, LINE, QUIET
+from vergence.report.colors import ACCENT, CONTRAST, INK, LINE, QUIET
 
 ROWS = Path("runs/information")
 PAIRS = 10_000
@@ -66,7 +66,7 @@ def main() -> None:
     if arguments.stage in stages:
         stages[arguments.stage]()
     else:
-        {"bmi": bmi, "ksg": neighbour_time}[arguments.stage](arguments.bmi_python, arguments.seeds)
+        {"bmi": bmi, "ksg": neighbor_time}[arguments.stage](arguments.bmi_python, arguments.seeds)
 
 
 def bmi(python: str, seeds: list[int]) -> None:
@@ -127,8 +127,8 @@ def entropies() -> None:
         print(f"{rho:5} {nats:8.2f} | " + " | ".join(" ".join(f"{value:7.2f}" for value in part) for part in parts))
 
 
-def neighbour_time(python: str, seeds: list[int]) -> None:
-    """KSG with k = 5 on standardised columns: our answer and CPU seconds beside bmi's, interleaved."""
+def neighbor_time(python: str, seeds: list[int]) -> None:
+    """KSG with k = 5 on standardized columns: our answer and CPU seconds beside bmi's, interleaved."""
     for path in [path for path in _samples(python, seeds[:1]) if path.stem.split("__")[0] in KSG_TASKS]:
         theirs, seconds = map(
             float, subprocess.run([python, "-c", KSG, path], capture_output=True, text=True).stdout.split()
@@ -193,16 +193,16 @@ def _drawn(climbs: dict, answers: dict) -> Figure:
     panels = figure.subplots(3, 3, sharex=True, sharey=True).flat
     for axes, name in zip(panels, [*CLIMBERS, "auto, from 10,000 pairs"], strict=True):
         _panel(axes, name)
-        for cubed, colour in ((False, ACCENT), (True, CONTRAST)):
+        for cubed, color in ((False, ACCENT), (True, CONTRAST)):
             rows = climbs.get((name, cubed))
             if rows is None:
                 middle = np.arange(len(STAIRS)) + 0.5
-                axes.plot(middle, [row["nats"] for row in answers[cubed]], "os"[cubed], color=colour, alpha=0.8)
+                axes.plot(middle, [row["nats"] for row in answers[cubed]], "os"[cubed], color=color, alpha=0.8)
                 continue
             path, spread = (np.concatenate([row[key] for row in rows]) for key in ("path", "spread"))
             steps = (np.arange(len(path)) + 0.5) / len(path) * len(STAIRS)
-            axes.plot(steps, path, color=colour, label="y cubed" if cubed else "Gaussian")
-            axes.fill_between(steps, path - spread, path + spread, color=colour, alpha=0.2, linewidth=0)
+            axes.plot(steps, path, color=color, label="y cubed" if cubed else "Gaussian")
+            axes.fill_between(steps, path - spread, path + spread, color=color, alpha=0.2, linewidth=0)
     figure.axes[0].legend(frameon=False, fontsize=9, loc="upper left")
     figure.supxlabel(f"thousands of steps: a stair is {STEPS}", color=QUIET)
     figure.supylabel("nats", color=QUIET)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from learning_runs import Case, Trained, cifar, digits, finished, halves_or_wholes, method, photographs, trained
 from vergence import encoders
-from vergence.learners import Learner
+from vergence.learning import Learner
 from vergence.methods import METHODS, Method
 
 
@@ -84,7 +84,7 @@ def narrow_encoder() -> nn.Module:
 
 
 def raw_products(learner: Learner, pair: tuple[Tensor, ...], labels: Tensor) -> Tensor:
-    """NT-Xent by someone who forgot to normalise."""
+    """NT-Xent by someone who forgot to normalize."""
     z = torch.cat(learner.outputs(pair))
     scores = (z @ z.T / 0.5).fill_diagonal_(-torch.inf)
     return nn.functional.cross_entropy(scores, torch.arange(len(z)).roll(len(z) // 2))
@@ -132,9 +132,9 @@ FAULTS: dict[str, dict[str, tuple[Callable[[int], Case], tuple[str, ...]]]] = {
         "no stop-gradient": (retrained(NO_STOP), ("complete collapse",)),
         "alignment alone": (retrained(method("align_uniform", hyperparameters=ALONE)), ("complete collapse",)),
         "narrow encoder": (retrained(method("simclr"), encoder=narrow_encoder), ("dimensional collapse",)),
-        "unnormalised input": (
+        "unnormalized input": (
             retrained(method("simclr"), loss_of=raw_products),
-            ("unnormalised input", "impossible loss"),
+            ("unnormalized input", "impossible loss"),
         ),
         "temperature 5": (
             retrained(method("simclr", hyperparameters={"temperature": 5.0})),
@@ -161,7 +161,7 @@ FAULTS: dict[str, dict[str, tuple[Callable[[int], Case], tuple[str, ...]]]] = {
 
 def others(name: str) -> Callable[[int], Case]:
     """A healthy run of a method that is not a comparison of two views by one encoder."""
-    if name == "colourisation":
+    if name == "colorization":
         return rerun(name)
     return lambda seed: finished(halves_or_wholes(name, seed=seed)).case
 
@@ -172,10 +172,10 @@ HEALTHY: dict[str, dict[str, Callable[[int], Case]]] = {
     "digits": {
         name: retrained(method(name)) if row.learner == "two_view" else others(name)
         for name, row in METHODS.items()
-        if name != "colourisation"
+        if name != "colorization"
     },
     "cifar10": {
         "simclr": lambda seed: cifar(seed).case,
-        **{name: rerun(name) for name in ("moco", "byol", "simsiam", "barlow_twins", "vicreg", "colourisation")},
+        **{name: rerun(name) for name in ("moco", "byol", "simsiam", "barlow_twins", "vicreg", "colorization")},
     },
 }

@@ -14,12 +14,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vergence import assembly, data, encoders, optim, training, views
+from vergence import data, encoders, views
 from vergence.config import Config, Watching
-from vergence.diagnostics.faults import neighbour_votes
-from vergence.examination import Examination, examine
-from vergence.learners import Learner
-from vergence.methods import METHODS, Method, customised
+from vergence.diagnostics.faults import neighbor_votes
+from vergence.learning import Learner, loop, optimizers
+from vergence.methods import METHODS, Method, customized
+from vergence.runs import assembly
+from vergence.stages.doctor import Examination, examine
 from vergence.views import sample_keys
 
 EPOCHS, BATCH = 30, 128
@@ -41,7 +42,7 @@ class Case:
     hyperparameters: dict[str, Any]
     projector: dict[str, Tensor]
     compared: bool
-    untrained: float = math.nan  # not told to the doctor: the agreement of the encoder as it was initialised
+    untrained: float = math.nan  # not told to the doctor: the agreement of the encoder as it was initialized
 
     def examined(self) -> Examination:
         hidden = ("h", "hyperparameters", "untrained")
@@ -50,8 +51,8 @@ class Case:
 
     @property
     def agreement(self) -> float:
-        """The share of samples whose label is that of most of their neighbours."""
-        return float((neighbour_votes(self.h, self.labels)[0] == self.labels).double().mean())
+        """The share of samples whose label is that of most of their neighbors."""
+        return float((neighbor_votes(self.h, self.labels)[0] == self.labels).double().mean())
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def trained(
     held_out = keep(test.labels).nonzero().squeeze(1)
     freeze = partial(frozen, learner, test, recipe, held_out, row, batch=BATCH, seed=seed)
     untrained = agreement_before(learner, freeze)
-    optimiser = torch.optim.AdamW(
+    optimizer = torch.optim.AdamW(
         [p for p in learner.parameters() if p.requires_grad], lr=row.learning_rate, weight_decay=1e-4
     )
     kept = keep(samples.labels).nonzero().squeeze(1)
@@ -100,9 +101,9 @@ def trained(
             if len(part) < BATCH:
                 continue
             loss = loss_of(learner, recipe(samples.x[part], sample_keys(seed, epoch, part)), samples.labels[part])
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
-            optimiser.step()
+            optimizer.step()
             learner.after_step(epoch / EPOCHS)
             losses.append(loss.item())
     return ready(learner, partial(freeze, loss=sum(losses) / len(losses)), untrained)
@@ -112,18 +113,18 @@ def finished(settings: Config, *, prepare: Callable[[Any], object] = lambda lear
     """Train as the product does, and freeze what the run makes of its held-out samples."""
     parts = assembly.assemble(settings)
     prepare(parts.learner)
-    row = customised(settings.method, heads=settings.heads, objective=settings.objective)
+    row = customized(settings.method, heads=settings.heads, objective=settings.objective)
     told = {"batch": settings.batch, "seed": settings.seed}
     freeze = partial(frozen, parts.learner, parts.test, parts.recipe, torch.arange(len(parts.test)), row, **told)
     untrained = agreement_before(parts.learner, freeze)
-    optimiser = optim.optimiser(parts.learner, parts.config.optim)
-    steps = list(training.fit(parts.learner, optimiser, parts.samples, parts.recipe, parts.config))
+    optimizer = optimizers.optimizer(parts.learner, parts.config.optim)
+    steps = list(loop.fit(parts.learner, optimizer, parts.samples, parts.recipe, parts.config))
     losses = [step.loss for step in steps if step.epoch > steps[-1].epoch - 1]
     return ready(parts.learner, partial(freeze, loss=sum(losses) / len(losses) if losses else None), untrained)
 
 
 def agreement_before(learner: Any, freeze: Callable[..., Case]) -> float:
-    """What training has to beat: the agreement of neighbours in an untrained encoder."""
+    """What training has to beat: the agreement of neighbors in an untrained encoder."""
     learner.eval()
     untrained = freeze(loss=None).agreement
     learner.train()

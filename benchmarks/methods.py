@@ -26,13 +26,15 @@ from typing import Any
 import torch
 from matplotlib.figure import Figure
 
-from vergence import assembly, config, evaluation, features, optim, training
+from vergence import config, evaluation, features
 from vergence.data import Samples, load
-from vergence.data.text import tokenised
+from vergence.data.text import tokenized
 from vergence.diagnostics import alignment, effective_rank, uniformity
+from vergence.learning import loop, optimizers
 from vergence.methods import METHODS
-from vergence.report.colours import ACCENT, CONTRAST, QUIET
+from vergence.report.colors import ACCENT, CONTRAST, QUIET
 from vergence.report.figures import canvas, legend
+from vergence.runs import assembly
 
 Row = dict[str, Any]
 
@@ -42,11 +44,11 @@ BATCH = {"cifar10": 256, "mnist": 128}  # pixels of digits are hard to beat: twi
 RAW = "raw pixels"
 # What needs no training, and the views that say how much of an image is seen: InfoMax sees the top half.
 REFERENCES = {RAW: "auto", "raw pixels, top half": "halves", "random, top half": "halves"}
-GREY = {"mnist": ("colourisation",)}  # methods that need colours, where there are none
+GRAY = {"mnist": ("colorization",)}  # methods that need colors, where there are none
 COLUMNS = {
     "probe": "linear probe",
     "knn": "kNN",
-    "centre": "nearest centre",
+    "center": "nearest center",
     "alignment": "alignment",
     "uniformity": "uniformity",
     "rank": "effective rank",
@@ -70,7 +72,7 @@ def main() -> None:
         return
     torch.set_num_threads(1)
     for seed, data, method in itertools.product(range(options.seeds), options.data, options.only):
-        if method in GREY.get(data, ()):
+        if method in GRAY.get(data, ()):
             continue
         path = options.folder / f"{data}-{re.sub('[ ,]+', '_', method)}-{options.epochs}-{seed}.json"
         if not path.exists():
@@ -88,15 +90,15 @@ def measured(data: str, method: str, *, seed: int, epochs: int) -> Row:
     )  # fmt: skip
     parts = assembly.assemble(settings, captioned(data, "train"))
     began = time.process_time()
-    optimiser = optim.optimiser(parts.learner, parts.config.optim)
-    for _ in training.fit(parts.learner, optimiser, parts.samples, parts.recipe, parts.config):
+    optimizer = optimizers.optimizer(parts.learner, parts.config.optim)
+    for _ in loop.fit(parts.learner, optimizer, parts.samples, parts.recipe, parts.config):
         pass
     minutes = (time.process_time() - began) / 60
     train, test = made(parts, captioned(data, "test"), raw=method.startswith(RAW))
     arrays = (train.h, train.labels, test.h, test.labels)
     row: Row = {"data": data, "method": method, "seed": seed, "epochs": epochs, "minutes": minutes}
     row |= {"probe": evaluation.linear_probe(*arrays).accuracy, "knn": evaluation.knn(*arrays).accuracy}
-    row |= {"centre": evaluation.nearest_centre(*arrays).accuracy, "rank": effective_rank(test.h)}
+    row |= {"center": evaluation.nearest_center(*arrays).accuracy, "rank": effective_rank(test.h)}
     if test.z1 is not None and test.z2 is not None:
         row |= {"alignment": alignment(test.z1, test.z2).value, "uniformity": uniformity(test.z1).value}
     return row
@@ -108,7 +110,7 @@ def captioned(data: str, split: str) -> Samples:
     samples = load(data, split=split, limit=SAMPLES)
     assert samples.labels is not None
     captions = [f"a photo of a {samples.classes[label]}" for label in samples.labels]
-    return replace(samples, captions=tokenised(captions, length=8))
+    return replace(samples, captions=tokenized(captions, length=8))
 
 
 def made(parts: assembly.Assembled, test: Samples, *, raw: bool) -> tuple[features.Features, features.Features]:
@@ -156,10 +158,10 @@ def section(data: str, epochs: int, methods: dict[str, list[Row]]) -> Iterator[s
 def drawn(methods: dict[str, list[Row]]) -> Figure:
     """The accuracy of every method with its deviation over seeds; lines are kNN of what needs no training."""
     figure, axes = canvas("accuracy on held-out images", "", height=1 + 0.22 * len(methods))
-    for key, colour, marker in (("knn", ACCENT, "o"), ("probe", CONTRAST, "D")):
+    for key, color, marker in (("knn", ACCENT, "o"), ("probe", CONTRAST, "D")):
         values = [[row[key] for row in runs] for runs in methods.values()]
         spread = [statistics.stdev(each) if len(each) > 1 else 0.0 for each in values]
-        style: dict[str, Any] = {"fmt": marker, "color": colour, "markersize": 5, "label": COLUMNS[key]}
+        style: dict[str, Any] = {"fmt": marker, "color": color, "markersize": 5, "label": COLUMNS[key]}
         axes.errorbar([statistics.mean(each) for each in values], range(len(values)), xerr=spread, **style)
     for name, line in {RAW: "--", "random": ":"}.items():
         if name in methods:

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vergence.distributed import average_gradients, gather, rank, world
+from vergence.learning.collectives import average_gradients, gather, rank, world
 from vergence.objectives import OBJECTIVES
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))

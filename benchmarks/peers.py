@@ -72,7 +72,7 @@ def solo_learn_loss(file: str, name: str, **options: Any) -> Callable[..., Tenso
 
 
 def authors_barlow_twins(z1: Tensor, z2: Tensor) -> Tensor:
-    """facebookresearch/barlowtwins, main.py: batch normalisation without affine parameters, sum, no scale."""
+    """facebookresearch/barlowtwins, main.py: batch normalization without affine parameters, sum, no scale."""
     norm = nn.BatchNorm1d(z1.shape[1], affine=False, dtype=z1.dtype)
     correlation = norm(z1).T @ norm(z2) / len(z1)
     diagonal = torch.eye(z1.shape[1], dtype=torch.bool)

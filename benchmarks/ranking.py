@@ -4,7 +4,7 @@
     VERGENCE_DATA=... python benchmarks/ranking.py correlate rows.jsonl  # ranks the same sets, prints Spearman's rho
 
 A row is one training: a small convnet on 5,120 images of CIFAR-10, another drawing for each seed, for 20 epochs, then
-the error of the nearest-centre classifier on the 10,000 test images. Rows in the file are not trained again.
+the error of the nearest-center classifier on the 10,000 test images. Rows in the file are not trained again.
 """
 
 import argparse
@@ -22,19 +22,19 @@ from torch import Tensor, nn
 
 from vergence import data, encoders, evaluation
 from vergence.objectives import barlow_twins, nt_xent
-from vergence.ranking import rank_views
+from vergence.stages.views import rank_views
 from vergence.views import Recipe, from_letters, sample_keys
 
 LETTERS = ("a", "ab", "ac", "ad", "ae", "abc", "abcd", "abcde", "bc", "bd", "be", "cd", "ce", "de")
-STRENGTHS = (1.0, 0.25, 0.125)  # of colour distortion beside the crop; 0.5 is the plain "ad"
+STRENGTHS = (1.0, 0.25, 0.125)  # of color distortion beside the crop; 0.5 is the plain "ad"
 OBJECTIVES = {
     "simclr": partial(nt_xent, temperature=0.2),
     "barlow_twins": partial(barlow_twins, off_diagonal=0.08),  # of .005, .02, .08 the best for (a,d) and (a,e), seed 0
 }
 EMBEDDINGS = {
-    "simclr": "centre_z",
-    "barlow_twins": "centre_scaled_z",
-}  # unit length; standardised: as the theory has them
+    "simclr": "center_z",
+    "barlow_twins": "center_scaled_z",
+}  # unit length; standardized: as the theory has them
 CROPPED = (*[letters for letters in LETTERS if "a" in letters], *[f"ad x {strength:g}" for strength in STRENGTHS])
 FAMILIES = {
     "crop": (*[letters for letters in LETTERS if "a" in letters], *[f"ad x {strength:g}" for strength in STRENGTHS]),
@@ -47,7 +47,7 @@ CHANNELS, IMAGES, EPOCHS, BATCH, RATE = (16, 32, 64), 5120, 20, 256, 2e-3  # abo
 
 
 def augmentation_sets() -> dict[str, Recipe]:
-    """The sets compared: pairs, the ladder, and crop with weaker and stronger colour distortion."""
+    """The sets compared: pairs, the ladder, and crop with weaker and stronger color distortion."""
     sets = {letters: from_letters(letters) for letters in LETTERS}
     return sets | {f"ad x {strength:g}": from_letters("ad", strength=strength) for strength in STRENGTHS}
 
@@ -59,31 +59,31 @@ def trained(recipe: Recipe, images: Tensor, method: str, seed: int) -> nn.Sequen
     encoder = encoder.to(memory_format=torch.channels_last)
     projector = encoders.mlp([encoder.width, 128, 128])
     learner = nn.Sequential(encoder, projector)
-    optimiser = torch.optim.AdamW(learner.parameters(), lr=RATE)
+    optimizer = torch.optim.AdamW(learner.parameters(), lr=RATE)
     steps = EPOCHS * (len(images) // BATCH)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, RATE, total_steps=steps, pct_start=0.1)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, RATE, total_steps=steps, pct_start=0.1)
     for epoch in range(EPOCHS):
         order = torch.randperm(len(images), generator=torch.Generator().manual_seed(1000 * seed + epoch))
         for indices in order[: len(images) // BATCH * BATCH].split(BATCH):
             views = recipe(images[indices], sample_keys(seed, epoch, indices))
             loss = OBJECTIVES[method](*[learner(view.contiguous(memory_format=torch.channels_last)) for view in views])
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
-            optimiser.step()
+            optimizer.step()
             schedule.step()
     return learner.eval()
 
 
 @torch.no_grad()
 def errors(learner: nn.Sequential, recipe: Recipe, train: data.Samples, test: data.Samples) -> dict[str, float]:
-    """Errors on test images of the nearest class centre and of nearest neighbours, among embeddings z and
-    representations h, as they are and standardised."""
+    """Errors on test images of the nearest class center and of nearest neighbors, among embeddings z and
+    representations h, as they are and standardized."""
     h = [torch.cat([learner[0](recipe.plain(x)) for x in part.x.split(500)]) for part in (train, test)]
     z = [learner[1](part) for part in h]
     results = {}
     for name, (one, other) in {"z": z, "scaled_z": _scaled(z), "h": h, "scaled_h": _scaled(h)}.items():
         parts = (one, train.labels, other, test.labels)
-        results[f"centre_{name}"] = 1 - evaluation.nearest_centre(*parts).accuracy
+        results[f"center_{name}"] = 1 - evaluation.nearest_center(*parts).accuracy
         results[f"knn_{name}"] = 1 - evaluation.knn(*parts, k=20).accuracy
     return results
 
@@ -157,7 +157,7 @@ def spearman(points: list[tuple[float, float]], draws: int = 2000) -> tuple[floa
 
 
 def scatter(path: Path, scores: dict[str, float]) -> Figure:
-    """Error of the nearest centre against 1 - sigma, a panel for each method; bars span the seeds."""
+    """Error of the nearest center against 1 - sigma, a panel for each method; bars span the seeds."""
     figure = Figure(figsize=(9, 3.8), layout="constrained")
     for axes, method in zip(figure.subplots(1, 2), OBJECTIVES, strict=True):
         for name, errors in errors_by_set(path, method, EMBEDDINGS[method]).items():
@@ -165,7 +165,7 @@ def scatter(path: Path, scores: dict[str, float]) -> Figure:
             spread = [[point[1] - min(errors)], [max(errors) - point[1]]]
             axes.errorbar(*point, yerr=spread, fmt="o" if "a" in name else "x", color="#2b5fa5", markersize=4)
             axes.annotate(name, point, (4, 3), textcoords="offset points", fontsize=7)
-        axes.set(title=method, xlabel="1 - sigma before training", ylabel="error of the nearest centre after it")
+        axes.set(title=method, xlabel="1 - sigma before training", ylabel="error of the nearest center after it")
         axes.spines[["top", "right"]].set_visible(False)
     return figure
 

@@ -1,4 +1,4 @@
-"""The same methods here and in lightly: the same data, encoder, heads, optimiser, epochs and evaluation.
+"""The same methods here and in lightly: the same data, encoder, heads, optimizer, epochs and evaluation.
 
     .venv-bench/bin/python benchmarks/side_by_side.py RUNS                           all methods, three seeds
     .venv-bench/bin/python benchmarks/side_by_side.py RUNS --only simclr --seeds 1   one method, one seed
@@ -27,8 +27,10 @@ from torch import Tensor, nn
 from end_to_end import Transformed
 from methods import PAGE
 from peers import declare_operators
-from vergence import assembly, config, evaluation, features, optim, training
+from vergence import config, evaluation, features
 from vergence.data import load
+from vergence.learning import loop, optimizers
+from vergence.runs import assembly
 
 METHODS = ("simclr", "moco", "barlow_twins", "simsiam")
 SAMPLES, HELD_OUT, BATCH = 5_000, 2_000, 128
@@ -36,7 +38,7 @@ MARKS = "<!-- side by side -->\n", "<!-- /side by side -->"
 PREFACE = f"""## Side by side with lightly
 
 The same four methods in a lightly loop: its transform on PIL images in a DataLoader, its losses, its memory bank and
-momentum update. Both sides have the same {SAMPLES:,} images of CIFAR-10, encoder, heads, first weights, optimiser,
+momentum update. Both sides have the same {SAMPLES:,} images of CIFAR-10, encoder, heads, first weights, optimizer,
 schedule, batches of {BATCH}, epochs, and evaluation on {HELD_OUT:,} held-out images; one thread, no workers.
 Mean ± standard deviation where there are several seeds. Seconds are of processor time for training; the ratio is
 lightly's to ours. Written by `benchmarks/side_by_side.py`.
@@ -69,7 +71,7 @@ def main() -> None:
 
 
 def warm_up() -> None:
-    """Let torch import what the first step of an optimiser imports: seconds that are nobody's."""
+    """Let torch import what the first step of an optimizer imports: seconds that are nobody's."""
     weight = torch.ones(1, requires_grad=True)
     weight.sum().backward()
     torch.optim.AdamW([weight]).step()
@@ -95,8 +97,8 @@ def measured(parts: assembly.Assembled, train: Callable[[assembly.Assembled], nn
 
 
 def our_epochs(parts: assembly.Assembled) -> nn.Module:
-    optimiser = optim.optimiser(parts.learner, parts.config.optim)
-    for _ in training.fit(parts.learner, optimiser, parts.samples, parts.recipe, parts.config):
+    optimizer = optimizers.optimizer(parts.learner, parts.config.optim)
+    for _ in loop.fit(parts.learner, optimizer, parts.samples, parts.recipe, parts.config):
         pass
     return parts.learner.encoder
 
@@ -107,18 +109,18 @@ def lightly_epochs(parts: assembly.Assembled) -> nn.Module:
     from PIL import Image
 
     model = Branches(parts.learner)
-    optimiser = optim.optimiser(model, parts.config.optim)
+    optimizer = optimizers.optimizer(model, parts.config.optim)
     transform = SimCLRTransform(input_size=32, cj_strength=0.5, gaussian_blur=0.0, normalize=None)
     pictures = [Image.fromarray(picture.permute(1, 2, 0).numpy()) for picture in parts.samples.x]
     torch.manual_seed(parts.config.seed)
     loader = torch.utils.data.DataLoader(Transformed(pictures, transform), BATCH, shuffle=True, drop_last=True)
     loss, epochs = lightly_loss(parts.config.method, model), parts.config.epochs
     for number, (first, second) in enumerate(itertools.chain.from_iterable(itertools.repeat(loader, epochs))):
-        for group in optimiser.param_groups:
-            group["lr"] = optim.learning_rate(parts.config.optim, number, epochs * len(loader), len(loader))
+        for group in optimizer.param_groups:
+            group["lr"] = optimizers.learning_rate(parts.config.optim, number, epochs * len(loader), len(loader))
         loss(first, second).backward()
-        optimiser.step()
-        optimiser.zero_grad()
+        optimizer.step()
+        optimizer.zero_grad()
     return model.encoder
 
 

@@ -69,7 +69,7 @@ def world(options: argparse.Namespace) -> tuple[Tensor, AugmentationGraph, Tenso
     """Four views of each image, their graph, and the labels of the images."""
     samples = load(options.data)
     indices = torch.arange(min(options.samples, len(samples.x)))
-    recipe = simclr(colour=False, grey=False, flip=False, blur=False, smallest=options.smallest)
+    recipe = simclr(color=False, gray=False, flip=False, blur=False, smallest=options.smallest)
     drawn = [
         view for epoch in range(2) for view in recipe(samples.x[indices], sample_keys(options.seed, epoch, indices))
     ]
@@ -131,7 +131,7 @@ def sweep(
 
 
 def spectral_loss(graph: AugmentationGraph, k: int) -> Callable[[Tensor, Tensor], Tensor]:
-    """The batch loss with a ball that holds the minimiser twice over, so that it clips nothing that matters."""
+    """The batch loss with a ball that holds the minimizer twice over, so that it clips nothing that matters."""
     return partial(spectral, mu=2 * optimal_features(graph, k).square().sum(dim=1).max().item())
 
 
@@ -139,13 +139,13 @@ def trained(
     network: nn.Module, loss: Callable, points: Tensor, graph: AugmentationGraph, steps: int, seed: int
 ) -> Iterator[int]:
     """Train on edges of the graph; yields the number of steps done."""
-    optimiser = torch.optim.Adam(network.parameters(), lr=3e-3)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 3e-3, total_steps=steps)
+    optimizer = torch.optim.Adam(network.parameters(), lr=3e-3)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, total_steps=steps)
     for step, (first, second) in enumerate(edges(graph, steps, seed), start=1):
         z1, z2 = network(points[torch.cat([first, second])]).chunk(2)
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss(z1, z2).backward()
-        optimiser.step()
+        optimizer.step()
         schedule.step()
         yield step
 

@@ -4,7 +4,7 @@
     VERGENCE_DATA=... .venv-bench/bin/python benchmarks/time_to_accuracy.py 0 1 2  # several seeds, and their mean
 
 SimCLR on 10,000 CIFAR-10 images with the three-layer convnet, batch 256, temperature 0.2. Both loops have the same
-encoder, initial weights, optimiser, schedule and strength of colour, and take turns, half an epoch each. What counts
+encoder, initial weights, optimizer, schedule and strength of color, and take turns, half an epoch each. What counts
 is processor time, with that of lightly's workers; finding the accuracy, on at most 5,000 test images, is not counted.
 Between two measurements the accuracy is taken to grow on a straight line. Five minutes a seed.
 """
@@ -22,9 +22,12 @@ from torch import nn
 
 from end_to_end import Transformed, config_for_speed, orders, processor_time
 from peers import declare_operators
-from vergence import assembly, evaluation, features, optim, recording, training
-from vergence.assembly import Assembled
+from vergence import evaluation, features
 from vergence.config import Config
+from vergence.learning import loop, optimizers
+from vergence.runs import assembly
+from vergence.runs.assembly import Assembled
+from vergence.stages import train
 
 EPOCHS = 4
 TEMPERATURE = 0.2
@@ -70,8 +73,8 @@ def raced(parts: Assembled, contenders: dict[str, tuple[nn.Module, Iterator[None
 
 def our_loop(parts: Assembled) -> tuple[nn.Module, Iterator[None]]:
     learner = copy.deepcopy(parts.learner)
-    steps = training.fit(
-        learner, optim.optimiser(learner, parts.config.optim), parts.samples, parts.recipe, parts.config
+    steps = loop.fit(
+        learner, optimizers.optimizer(learner, parts.config.optim), parts.samples, parts.recipe, parts.config
     )
 
     def halves() -> Iterator[None]:
@@ -93,12 +96,12 @@ def lightly_loop(parts: Assembled) -> tuple[nn.Module, Iterator[None]]:
 
     encoder, projector = copy.deepcopy(parts.learner.encoder), copy.deepcopy(parts.learner.projector)
     model = nn.Sequential(encoder, projector).to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
-    optimiser = optim.optimiser(model, parts.config.optim)
+    optimizer = optimizers.optimizer(model, parts.config.optim)
     criterion = NTXentLoss(temperature=TEMPERATURE)
     transform = SimCLRTransform(input_size=32, cj_strength=0.5, gaussian_blur=0.0, normalize=None)
     dataset = Transformed([Image.fromarray(x.permute(1, 2, 0).numpy()) for x in parts.samples.x], transform)
     batches, number = orders(len(dataset), parts.config.batch), 0
-    each = training.steps_per_epoch(len(dataset), parts.config.batch)
+    each = loop.steps_per_epoch(len(dataset), parts.config.batch)
 
     def halves() -> Iterator[None]:
         nonlocal number
@@ -109,11 +112,11 @@ def lightly_loop(parts: Assembled) -> tuple[nn.Module, Iterator[None]]:
             for first, second in torch.utils.data.DataLoader(
                 dataset, parts.config.batch, sampler=sampler, num_workers=2
             ):
-                for group in optimiser.param_groups:
-                    group["lr"] = optim.learning_rate(parts.config.optim, number, each * EPOCHS, each)
+                for group in optimizer.param_groups:
+                    group["lr"] = optimizers.learning_rate(parts.config.optim, number, each * EPOCHS, each)
                 criterion(model(first), model(second)).backward()
-                optimiser.step()
-                optimiser.zero_grad()
+                optimizer.step()
+                optimizer.zero_grad()
                 number += 1
             yield
 
@@ -154,10 +157,10 @@ def online_cost(rounds: int = 5) -> None:
     """The share of a run's time that goes into what is measured every ten epochs, the default, of each encoder."""
     for channels in ((32, 64, 128), (64, 128, 256, 256)):
         parts = assembly.assemble(Config(**{**vars(CONFIG), "backbone": {"channels": channels}, "epochs": 100}))
-        optimiser = optim.optimiser(parts.learner, parts.config.optim)
-        steps = training.fit(parts.learner, optimiser, parts.samples, parts.recipe, parts.config)
-        each = training.steps_per_epoch(len(parts.samples), parts.config.batch)
-        costs = [(_timed(recording.watch, parts), _timed(next, steps)) for _ in range(rounds)]
+        optimizer = optimizers.optimizer(parts.learner, parts.config.optim)
+        steps = loop.fit(parts.learner, optimizer, parts.samples, parts.recipe, parts.config)
+        each = loop.steps_per_epoch(len(parts.samples), parts.config.batch)
+        costs = [(_timed(train.watch, parts), _timed(next, steps)) for _ in range(rounds)]
         watch, step = (statistics.median(column) for column in zip(*costs, strict=True))
         share = watch / (watch + step * each * parts.config.watching.every)
         print(f"{channels}: measuring {watch:.2f} s, an epoch {step * each:.1f} s; {share:.1%} of the time (bar 5 %)")
@@ -165,7 +168,7 @@ def online_cost(rounds: int = 5) -> None:
 
 def _half(parts: Assembled) -> int:
     """Steps in half an epoch."""
-    return training.steps_per_epoch(len(parts.samples), parts.config.batch) // 2
+    return loop.steps_per_epoch(len(parts.samples), parts.config.batch) // 2
 
 
 def _timed(run: Callable[..., object], *arguments: object) -> float:

@@ -1,6 +1,6 @@
 """SimCLR's views against lightly, kornia and torchvision: microseconds per view on one core, one interleaved run.
 
-The same recipe for all: crop, flip, colour distortion of strength 0.5, colour dropping; blur at 224 pixels only. A peer
+The same recipe for all: crop, flip, color distortion of strength 0.5, color dropping; blur at 224 pixels only. A peer
 that is not installed is left out. Run: ``python benchmarks/views.py``.
 """
 

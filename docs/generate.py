@@ -18,6 +18,17 @@ from vergence.methods import METHODS
 
 ROOT = Path(__file__).parents[1]
 CLAIMS = ROOT / "docs" / "claims"
+SOURCE = ROOT / "src" / "vergence"
+
+# The map of the README: rooms in the order in which data flow through them.
+FLOW = {
+    "": ("cli.py", "config.py", "tables.py", "types.py", "counters.py"),
+    "what goes in": ("data", "views", "encoders"),
+    "what is learned": ("objectives", "methods.py", "learning"),
+    "what was learned": ("features.py", "evaluation.py", "diagnostics", "theory", "information"),
+    "what is said about it": ("claims", "report", "integrations"),
+    "how it runs": ("runs", "stages"),
+}
 
 
 def methods() -> str:
@@ -73,14 +84,14 @@ def markdown(text: str) -> str:
 
 
 def tree() -> str:
-    """The rooms, one line each, from their first docstring line."""
-    source = ROOT / "src" / "vergence"
+    """The rooms in the order in which data flow through them, one line each, from their first docstring line."""
     lines = []
-    for path in sorted(source.iterdir()):
-        door = path / "__init__.py" if path.is_dir() else path
-        if door.suffix == ".py" and door.exists() and path.name not in ("__init__.py", "__main__.py", "__pycache__"):
+    for heading, names in FLOW.items():
+        lines += ["", f"  {heading}"] if heading else []
+        for name in names:
+            door = SOURCE / name / "__init__.py" if (SOURCE / name).is_dir() else SOURCE / name
             text = door.read_text(encoding="utf-8").split('"""')[1].strip().split("\n")[0]
-            lines.append(f"  {path.name + '/' * path.is_dir():18} {text}")
+            lines.append(f"  {name + '/' * (SOURCE / name).is_dir():18} {text}")
     return "\n".join(["```", "src/vergence/", *lines, "```"])
 
 
@@ -134,7 +145,7 @@ BLOCKS = {
     "encoders": lambda: rows("encoders"),
     "views": lambda: rows("views"),
     "data": lambda: rows("data"),
-    "results": lambda: rows("theory"),
+    "results": lambda: rows("results"),
     "tree": tree,
 }
 

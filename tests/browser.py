@@ -72,7 +72,7 @@ class Browser:
     def open(
         self, path: Path, *, width: int = 1280, height: int = 900, scheme: str = "light", medium: str = "screen"
     ) -> None:
-        """Open a file at a window size, colour scheme and medium, and wait until it is drawn."""
+        """Open a file at a window size, color scheme and medium, and wait until it is drawn."""
         self.send(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
         )

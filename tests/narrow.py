@@ -4,8 +4,8 @@ import torch
 from torch import nn
 
 from vergence.encoders import build
-from vergence.learners import LEARNERS, Problem
-from vergence.methods import METHODS, customised
+from vergence.learning import LEARNERS, Problem
+from vergence.methods import METHODS, customized
 
 SHAPE = (3, 4, 4)
 
@@ -14,7 +14,7 @@ def narrow(name: str, **objective) -> nn.Module:
     """A method's learner with small heads, so that the whole table takes seconds."""
     row = METHODS[name]
     heads = {"projector": (16, 8), "predictor": (8, 8) if row.predictor else (), "queue": 32 if row.queue else 0}
-    row = customised(name, heads=heads if row.objective else {}, objective=objective)
+    row = customized(name, heads=heads if row.objective else {}, objective=objective)
     torch.manual_seed(0)
     problem = Problem(lambda view: build("mlp", SHAPE, hidden=(16,)), SHAPE, classes=3)
     return LEARNERS[row.learner](row, problem, **({} if row.objective else row.hyperparameters))

@@ -6,12 +6,20 @@ from pathlib import Path
 
 import pytest
 
+from vergence.stages import STAGES
+
 SOURCE = Path(__file__).parents[1] / "src" / "vergence"
 
-# Each room may import the rooms before it in its line, and what is named for it below.
-SPINE = ["types", "objectives", "methods", "learners", "training", "pipeline", "cli"]
+# The rooms in the order in which data flow through them; each may import those before it, and what SHARED names.
+SPINE = ["types", "objectives", "methods", "learning", "runs", "stages", "cli"]
+SHARED = {"types", "tables", "counters"}
 MATHEMATICS = {"objectives", "diagnostics", "theory", "information"}
-FREE_OF_TORCH = {"cli", "config", "methods", "tables", "run", "progress"}
+ROOMS = {
+    "data", "views", "encoders", "objectives", "learning", "evaluation", "diagnostics", "theory", "information",
+    "claims", "report", "integrations", "runs", "stages",
+}  # fmt: skip
+MODULES = {"__init__", "__main__", "cli", "config", "counters", "features", "methods", "tables", "types"}
+FREE_OF_TORCH = ["cli", "config", "methods", "tables", "stages/__init__", "runs/run", "runs/progress", "runs/results"]
 VAGUE = {"utils", "util", "helpers", "helper", "common", "base", "core", "misc", "manager"}
 
 
@@ -47,26 +55,51 @@ def test_the_spine_points_one_way(earlier, later):
 @pytest.mark.parametrize("room", sorted(MATHEMATICS))
 def test_mathematics_imports_only_itself(room):
     for path in files(room):
-        assert rooms(path) <= MATHEMATICS | {"types", "tables"}, path
+        assert rooms(path) <= MATHEMATICS | SHARED, path
 
 
-def test_nothing_imports_the_claims_but_the_command_line():
+def test_the_tree_has_the_rooms_it_is_said_to_have():
+    assert {path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()} == ROOMS
+    assert {path.stem for path in SOURCE.glob("*.py")} == MODULES
+    assert len(MODULES) <= 10
+
+
+def test_tests_lie_in_the_same_folders():
+    folders = {path.name for path in Path(__file__).parent.iterdir() if list(path.glob("test_*.py"))}
+    assert folders == ROOMS
+
+
+def test_a_verb_is_a_file_with_one_public_function():
+    verbs = {path.stem: path for path in (SOURCE / "stages").glob("*.py") if path.stem != "__init__"}
+    assert verbs.keys() == STAGES.keys()
+    for verb, place in STAGES.items():
+        assert place == f"vergence.stages.{verb}:{verb}"
+
+
+def test_nothing_imports_the_stages_but_the_command_line_and_other_stages():
     for path in SOURCE.rglob("*.py"):
-        if "claims" not in path.parts and path.name not in ("cli.py", "pipeline.py"):
-            assert "claims" not in rooms(path), path
+        if "stages" not in path.parts and path.name not in ("cli.py", "__init__.py"):
+            assert "stages" not in rooms(path), path
 
 
-@pytest.mark.parametrize("room", sorted(FREE_OF_TORCH))
-def test_help_starts_without_torch(room):
-    for path in files(room):
-        loaded = imports(path, top_level=True)
-        assert not {name for name in loaded if name.split(".")[0] == "torch"}, path
-        assert rooms(path, top_level=True) <= FREE_OF_TORCH, path
+def test_nothing_imports_the_claims_but_their_stage():
+    for path in SOURCE.rglob("*.py"):
+        if "claims" not in path.parts and path.relative_to(SOURCE).as_posix() != "stages/reproduce.py":
+            assert "claims" not in rooms(path) or path == SOURCE / "__init__.py", path
+
+
+@pytest.mark.parametrize("module", FREE_OF_TORCH)
+def test_help_starts_without_torch(module):
+    loaded = imports(SOURCE / f"{module}.py", top_level=True)
+    assert not {name for name in loaded if name.split(".")[0] == "torch"}, module
+    ours = {name.removeprefix("vergence.").replace(".", "/") for name in loaded if name.startswith("vergence.")}
+    known = {*FREE_OF_TORCH, "stages", "runs"}
+    assert {name for name in ours if (SOURCE / f"{name}.py").exists() or (SOURCE / name).is_dir()} <= known
 
 
 def test_collectives_are_spoken_in_one_file():
     for path in SOURCE.rglob("*.py"):
-        if path.name != "distributed.py":
+        if path.name != "collectives.py":
             text = path.read_text(encoding="utf-8")
             assert "all_gather" not in text, path
             assert "all_reduce" not in text, path

@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vergence.assembly import settle
 from vergence.cli import main
 from vergence.config import Config, Optim
 from vergence.data import from_arrays
-from vergence.methods import METHODS, Method, customised
+from vergence.methods import METHODS, Method, customized
+from vergence.runs.assembly import settle
 
 
 @pytest.mark.parametrize("name", list(METHODS))
@@ -44,7 +44,7 @@ def test_an_impossible_row_is_refused_when_it_is_built(unchecked, fields, messag
 
 
 def test_overrides_replace_what_the_row_says_and_nothing_else():
-    row = customised("moco", heads={"queue": 512, "projector": [64, 32]}, objective={"temperature": 0.2})
+    row = customized("moco", heads={"queue": 512, "projector": [64, 32]}, objective={"temperature": 0.2})
     assert row.queue == 512
     assert row.projector == (64, 32)
     assert row.hyperparameters["temperature"] == 0.2
@@ -53,7 +53,7 @@ def test_overrides_replace_what_the_row_says_and_nothing_else():
 
 def test_a_method_without_heads_refuses_them():
     with pytest.raises(ValueError, match="rotation has no heads, so there is no projector"):
-        customised("rotation", heads={"projector": (8,)}, objective={})
+        customized("rotation", heads={"projector": (8,)}, objective={})
 
 
 def test_a_queue_smaller_than_the_batch_is_refused_before_any_data_are_read():

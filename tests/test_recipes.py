@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from vergence import assembly, config, optim, training
+from vergence import config
 from vergence.data import from_arrays
+from vergence.learning import loop, optimizers
+from vergence.runs import assembly
 
 RECIPES = [
     pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if path.stem.startswith("imagenet") else [])
-    for path in sorted(Path("recipes").glob("*.yaml"))
+    for path in sorted((Path(__file__).parents[1] / "recipes").glob("*.yaml"))
 ]
 SIDES = {"cifar10": 32, "cifar100": 32, "stl10": 96, "tiny": 64, "imagenet100": 256}
 
@@ -29,7 +31,7 @@ def test_a_recipe_states_its_source_and_takes_two_steps_on_images_of_its_shape(p
     images = torch.randint(0, 256, (4, side, side, 3), dtype=torch.uint8)
     samples = from_arrays(images.numpy(), [0, 1, 0, 1])
     parts = assembly.assemble(replace(settings, batch=2, epochs=1, device="cpu"), samples)
-    optimiser = optim.optimiser(parts.learner, settings.optim)
-    steps = list(training.fit(parts.learner, optimiser, samples, parts.recipe, parts.config))
+    optimizer = optimizers.optimizer(parts.learner, settings.optim)
+    steps = list(loop.fit(parts.learner, optimizer, samples, parts.recipe, parts.config))
     assert len(steps) == 2
     assert all(torch.isfinite(parameter).all() for parameter in parts.learner.parameters())

@@ -1,7 +1,6 @@
 """What the tables say without being imported is what the code says."""
 
-import importlib
-import inspect
+import json
 import subprocess
 import sys
 
@@ -9,42 +8,24 @@ import pytest
 
 from vergence import tables
 
-ROOMS = {
-    "objectives": "OBJECTIVES",
-    "learners": "LEARNERS",
-    "encoders": "ENCODERS",
-    "views": "VIEWS",
-    "data": "DATASETS",
-}
+TABLES = sorted(tables.TABLES)
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_names_read_from_source_are_the_names_of_the_table(room):
-    table = getattr(importlib.import_module(f"vergence.{room}"), ROOMS[room])
-    assert tables.names(room) == list(table)
+def test_the_schema_is_what_the_code_says():
+    assert tables.live_schema() == json.loads(tables.SCHEMA.read_text()), "out of date: python -m vergence.tables"
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_parameters_read_from_source_are_those_of_the_function(room):
-    table = getattr(importlib.import_module(f"vergence.{room}"), ROOMS[room])
-    for name, function in table.items():
-        declared = {key: value.default for key, value in tables.keywords(room, name).items()}
-        signature = inspect.signature(function).parameters.values()
-        assert declared == {item.name: item.default for item in signature if item.default is not item.empty}
-
-
-@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize("room", TABLES)
 def test_every_row_has_a_sentence(room):
     for name in tables.names(room):
-        assert len(tables.summary(room, name)) > 10
+        assert len(tables.summary(room, name)) > 10 or room == "methods"
 
 
-@pytest.mark.parametrize("room", ["objectives", "learners", "encoders", "views"])
+@pytest.mark.parametrize("room", ["objectives", "learners", "encoders", "views", "stages"])
 def test_every_option_has_a_meaning(room):
-    glossary = tables.glossary(room)
     for name in tables.names(room):
-        for option in tables.keywords(room, name):
-            assert option in glossary or option == "negatives", f"{room}: {name} {option}"
+        for option, parameter in tables.keywords(room, name).items():
+            assert parameter.meaning or option in ("negatives", "settings"), f"{room}: {name} {option}"
 
 
 def test_an_unknown_name_is_explained():

@@ -1,60 +1,70 @@
-"""The command line: a verb for each stage of the pipeline.
+"""The command line: a verb for each stage.
 
-Nothing is declared here. Verbs and their options come from the signatures in ``pipeline.py``, settings from ``Config``,
-a method's own settings from its row; all are read without importing torch, so that help appears at once.
+Nothing is declared here. Verbs and their options come from the signatures in ``stages/``, settings from ``Config``, the
+options of methods, objectives, views and encoders from their rows, wherever those come from. For rows of ours all of it
+is read without importing torch, so that help appears at once.
 """
 
-import builtins
 import dataclasses
 import json
+import pathlib
 import sys
+import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 from vergence import config as configs
 from vergence import tables
 from vergence.config import Config, Options
 from vergence.methods import HEADS, METHODS
+from vergence.stages import STAGES
 
-EXPECTED = (ValueError, OSError, RuntimeError, ImportError)  # said to a person without a traceback
+EXPECTED = (ValueError, TypeError, OSError, RuntimeError, ImportError, ArithmeticError, MemoryError, LookupError)
 FAILED = 1
 MISUSED = 2
 INTERRUPTED = 130
 TRY_AGAIN = 75  # EX_TEMPFAIL: saved and stopped by a signal; schedulers requeue on it
 
-# What can be listed, and the room whose table it is.
-LISTED = {"methods": "methods", "objectives": "objectives", "encoders": "encoders", "views": "views", "data": "data"}
+# What can be listed: every table that is a person's choice.
+LISTED = ("methods", "objectives", "encoders", "views", "data", "diagnostics", "estimators", "trackers")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a verb and print what it found."""
     verb, *arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
+    debug = "--debug" in arguments
+    arguments = [word for word in arguments if word != "--debug"]
     if verb in ("-h", "--help", "help"):
         print(overview())
         return 0
     try:
         if verb == "list":
             return listing(arguments)
-        if verb not in tables.names("pipeline"):
-            raise tables.UnknownName("verb", verb, [*tables.names("pipeline"), "list"])
+        if verb not in STAGES:
+            raise tables.UnknownName("verb", verb, [*STAGES, "list"])
         return run(verb, arguments)
     except (KeyboardInterrupt, *EXPECTED) as error:
+        if debug:
+            raise
         return _explained(error)
 
 
 def _explained(error: BaseException) -> int:
-    """Say an error to a person and return the exit status for it."""
+    """Say an error to a person and return the exit status for it; ``--debug`` shows the traceback instead."""
     if isinstance(error, KeyboardInterrupt):
         print("\nInterrupted. What was saved is kept; --resume continues a training run.", file=sys.stderr)
         return INTERRUPTED
-    print(f"vergence: {error}", file=sys.stderr)
+    said = str(error) if str(error).strip() else type(error).__name__
+    if not isinstance(error, ValueError | OSError | RuntimeError | ImportError):
+        said = f"{said} ({type(error).__name__}; --debug shows where)"
+    print(f"vergence: {said}", file=sys.stderr)
     return TRY_AGAIN if type(error).__name__ == "Stopped" else MISUSED
 
 
 def overview() -> str:
     """What ``vergence --help`` prints: every verb with the first sentence of its docstring."""
-    verbs = [f"  {name:12} {tables.summary('pipeline', name)}" for name in tables.names("pipeline")]
+    verbs = [f"  {name:12} {tables.summary('stages', name)}" for name in STAGES]
     return "\n".join(
         [
             "usage: vergence VERB [options]        vergence VERB --help explains a verb",
@@ -66,6 +76,8 @@ def overview() -> str:
             "  vergence train --data digits --run runs/first     an encoder and a page in a minute",
             "  vergence doctor embeddings.npy                    what are these embeddings worth?",
             "  vergence doctor --loss 5.545 --objective nt_xent --batch 128 --temperature 0.5",
+            "",
+            "--debug after any verb shows the whole traceback of an error.",
         ]
     )
 
@@ -74,24 +86,27 @@ def run(verb: str, argv: Sequence[str]) -> int:
     """Parse the options of a verb, call it, and print its answer as text or JSON."""
     import tyro
 
+    argv = _spelled(argv)
+    if verb == "train":
+        argv = ["--objective.name" if word == "--objective" else word for word in argv]
+        argv = [word.replace("--objective=", "--objective.name=", 1) for word in argv]
     values = dataclasses.asdict(
         tyro.cli(
             form(verb, argv),
             args=list(argv),
             prog=f"vergence {verb}",
-            description=tables.summary("pipeline", verb),
+            description=tables.summary("stages", verb),
             config=(tyro.conf.FlagCreatePairsOff,),
         )
     )
     as_json = values.pop("json")
-    if verb == "train":
-        settings = {field.name: values.pop(field.name) for field in dataclasses.fields(Config)}
-        values["settings"] = configs.from_mapping(settings)
-        values["quiet"] = values["quiet"] or as_json
-    from vergence import pipeline
-
     values.pop("config", None)
-    answer = getattr(pipeline, tables.function("pipeline", verb))(**values)
+    if verb == "train":
+        settings = {field.name: values.pop(field.name) for field in dataclasses.fields(Config) if field.name in values}
+        values["settings"] = configs.from_mapping({key: _told(value) for key, value in settings.items()})
+    if as_json and "quiet" in values:
+        values["quiet"] = True
+    answer = tables.loaded(STAGES[verb])(**values)
     text = json.dumps(answer.to_dict(), indent=1, default=float) if as_json else str(answer)
     if text:
         print(text)
@@ -99,12 +114,12 @@ def run(verb: str, argv: Sequence[str]) -> int:
 
 
 def listing(argv: Sequence[str]) -> int:
-    """Print a table, or all of them, from the source text alone."""
+    """Print a table, or all of them; rows of installed packages are listed with the package they come from."""
     wanted = [word for word in argv if not word.startswith("-")] or list(LISTED)
     for name in wanted:
         if name not in LISTED:
             raise tables.UnknownName("table", name, LISTED)
-    found = {name: _listed(LISTED[name]) for name in wanted}
+    found = {name: _listed(name) for name in wanted}
     if "--json" in argv:
         print(json.dumps(found, indent=1))
         return 0
@@ -116,21 +131,20 @@ def listing(argv: Sequence[str]) -> int:
 
 def _listed(room: str) -> dict[str, str]:
     if room == "methods":
-        return {name: f"{row.describe()}  [{row.paper}]" for name, row in METHODS.items()}
-    return {name: tables.summary(room, name) for name in tables.names(room)}
+        ours = {name: f"{row.describe()}  [{row.paper}]" for name, row in METHODS.items()}
+    else:
+        ours = {name: tables.summary(room, name) for name in tables.schema(room)}
+    return {**ours, **{name: f"from {tables.origin(room, name)}" for name in tables.installed(room)}}
 
 
 def form(verb: str, argv: Sequence[str]) -> type:
     """A dataclass with a field for every option of a verb."""
     fields: list[tuple[str, Any, Any]] = []
-    meanings = tables.glossary("pipeline")
-    for name, parameter in tables.parameters("pipeline", verb).items():
-        if parameter.annotation == "Config":
+    for name, parameter in tables.parameters("stages", verb).items():
+        if name == "settings":
             fields += _settings(argv)
         else:
-            fields.append(
-                _field(name, _type(parameter), parameter.default, meanings.get(name, ""), parameter.positional)
-            )
+            fields.append(_field(name, _type(parameter), parameter.default, parameter.meaning, parameter.positional))
     if verb == "doctor":
         fields += _objective_fields(_word(argv, "objective"), skip={name for name, *_ in fields})
     fields.append(_field("json", bool, False, "Print the result as JSON."))
@@ -140,34 +154,27 @@ def form(verb: str, argv: Sequence[str]) -> type:
 
 def _settings(argv: Sequence[str]) -> list[tuple[str, Any, Any]]:
     """The fields of Config, with the options of the chosen method, views and encoder in place of open mappings."""
+    start = _starting_point(argv)
     given: dict[str, Any] = {
         name: word for name in ("data", "method", "encoder", "views") if (word := _word(argv, name))
     }
-    base = configs.with_own_rate(dataclasses.replace(_starting_point(argv), **given))
-    options = {
-        **configs.method_options(base.method),
-        "view": configs.view_options(base.method, base.views),
-        "backbone": configs.row_options("encoders", base.encoder),
+    objective = _word(argv, "objective.name") or start.objective.get("name")
+    chosen = {"objective": {**start.objective, "name": objective}} if objective else {}
+    base = configs.with_own_rate(dataclasses.replace(start, **given, **chosen))
+    forms = {
+        "objective": _objective_form(base),
+        "heads": _options_form("heads", _heads(base.method)),
+        "view": _row_form("view", "views", base.views, configs.view_options(base.method, base.views)),
+        "backbone": _row_form("backbone", "encoders", base.encoder, configs.row_options("encoders", base.encoder)),
     }
-    annotations = {
-        "objective": METHODS[base.method].declared(),
-        "heads": {},
-        "view": _declared("views", base.views),
-        "backbone": _declared("encoders", base.encoder),
-    }
-    meanings = {
-        "objective": tables.glossary("objectives") | tables.glossary("learners"),
-        "heads": HEADS,
-        "view": tables.glossary("views"),
-        "backbone": tables.glossary("encoders"),
-    }
-    documents, hints = tables.field_meanings("config", "Config"), get_type_hints(Config)
+    documents, hints = configs.meanings(Config), get_type_hints(Config)
     fields = [_field("config", Path | None, None, "Settings from a YAML file; the options given here come after it.")]
     for field in dataclasses.fields(Config):
         default = getattr(base, field.name)
+        if field.name == "origins":
+            continue
         if field.type == Options:
-            known = {**options[field.name], **default}
-            kind = _options_form(field.name, known, meanings[field.name], annotations[field.name])
+            kind = forms[field.name](default)
             fields.append((field.name, kind, dataclasses.field(default_factory=kind)))
         else:
             fields.append(_field(field.name, hints[field.name], default, documents.get(field.name, "")))
@@ -183,28 +190,67 @@ def _starting_point(argv: Sequence[str]) -> Config:
     return configs.read(path) if path else Config()
 
 
-def _declared(room: str, name: str) -> dict[str, tables.Parameter]:
-    return tables.keywords(room, name) if name in tables.names(room) else {}
+def _objective_form(base: Config) -> Any:
+    """Options of the objective in use, and its name, where a method has one that can be exchanged."""
+    row = METHODS[base.method]
+    room, name = ("objectives", row.objective) if row.objective else ("learners", row.learner)
+    chosen = base.objective.get("name") if row.objective else None
+    own = configs.method_options(base.method, chosen)["objective"]
+    known = tables.keywords(room, chosen or name)
+    options = {key: (_option_type(value, known.get(key)), value, known[key].meaning) for key, value in own.items()}
+    if row.objective:
+        meaning = "The objective: a row of OBJECTIVES or package.module:name; --objective NAME is the same."
+        options["name"] = (str, chosen or row.objective, meaning)
+    return _options_form("objective", options)
 
 
-def _options_form(
-    name: str, known: Mapping[str, Any], meanings: Mapping[str, str], declared: Mapping[str, tables.Parameter]
-) -> type:
-    fields = [
-        _field(key, _option_type(key, value, declared), value, meanings.get(key, "")) for key, value in known.items()
-    ]
-    return dataclasses.make_dataclass(name.capitalize(), fields, frozen=True)
+def _heads(method: str) -> dict[str, tuple[Any, Any, str]]:
+    own = configs.method_options(method)["heads"]
+    return {key: (_option_type(value, None), value, HEADS[key]) for key, value in own.items()}
+
+
+def _row_form(form: str, room: str, name: str, own: Mapping[str, Any]) -> Any:
+    """Options of a row; of ``auto``, those of every row that it may choose, which stay open unless given."""
+    if name == "auto":
+        known = configs.automatic_options(room)
+        return _options_form(
+            form, {key: (_optional(parameter), None, parameter.meaning) for key, parameter in known.items()}
+        )
+    known = tables.keywords(room, name) if own else {}
+    return _options_form(
+        form, {key: (_option_type(value, known.get(key)), value, known[key].meaning) for key, value in own.items()}
+    )
+
+
+def _options_form(name: str, options: Mapping[str, tuple[Any, Any, str]]) -> Any:
+    """A function from given values to a dataclass of options."""
+
+    def made(given: Mapping[str, Any]) -> type:
+        known = {key: (kind, given.get(key, value), meaning) for key, (kind, value, meaning) in options.items()}
+        known |= {key: (_option_type(value, None), value, "") for key, value in given.items() if key not in known}
+        fields = [_field(key, kind, value, meaning) for key, (kind, value, meaning) in known.items()]
+        return dataclasses.make_dataclass(name.capitalize(), fields, frozen=True)
+
+    return made
+
+
+def _told(value: Any) -> Any:
+    """A setting without the options that were left open."""
+    return {key: item for key, item in value.items() if item is not None} if isinstance(value, dict) else value
 
 
 def _objective_fields(objective: str | None, skip: set[str]) -> list[tuple[str, Any, Any]]:
     """The hyperparameters of the objective that the doctor is asked about, each with the paper's default."""
     known = tables.keywords("objectives", objective) if objective else {}
-    meanings = tables.glossary("objectives")
-    return [
-        _field(name, _option_type(name, parameter.default, known), parameter.default, meanings.get(name, ""))
+    fields = [
+        _field(name, _option_type(parameter.default, parameter), parameter.default, parameter.meaning)
         for name, parameter in known.items()
         if name not in skip | {"negatives"}
     ]
+    if "negatives" in known:
+        meaning = "How many negatives each query had, such as MoCo's queue; without it, the other keys of the batch."
+        fields.append(_field("negatives", int | None, None, meaning))
+    return fields
 
 
 def _field(name: str, kind: Any, default: Any, meaning: str = "", positional: bool = False) -> tuple[str, Any, Any]:
@@ -221,18 +267,23 @@ def _field(name: str, kind: Any, default: Any, meaning: str = "", positional: bo
 
 
 def _type(parameter: tables.Parameter) -> Any:
-    """The type that an annotation of ``pipeline.py`` names; arrays come as file names on the command line."""
-    names = {"Path": Path, "Literal": Literal, "Array": str}
-    annotation = parameter.annotation.replace("str | Path", "str")
-    return eval(annotation, {**vars(builtins), **names})
+    """The type that an annotation names; arrays come as file names on the command line."""
+    written = parameter.annotation.replace("str | pathlib.Path", "str").replace("typing.Any | None", "str | None")
+    kind = eval(written, {"pathlib": pathlib, "typing": typing, "Literal": typing.Literal}) if written else str
+    return str if kind is Any else kind
 
 
-def _option_type(name: str, default: Any, declared: Mapping[str, tables.Parameter]) -> Any:
+def _optional(parameter: tables.Parameter) -> Any:
+    kind = _option_type(parameter.default, parameter)
+    return kind if kind == (kind | None) else kind | None
+
+
+def _option_type(default: Any, parameter: tables.Parameter | None) -> Any:
     """The type of a row's option: that of its default, or where there is none what the signature says."""
     if isinstance(default, tuple):
         return tuple[(type(default[0]) if default else int, ...)]  # type: ignore[misc]
-    if name in declared and (default is None or declared[name].choices):
-        return _type(declared[name])
+    if parameter is not None and (default is None or parameter.choices):
+        return _type(parameter)
     return float | None if default is None else type(default)
 
 
@@ -244,3 +295,22 @@ def _word(argv: Sequence[str], name: str) -> str | None:
         if word.startswith(f"--{name}="):
             return word.partition("=")[2]
     return None
+
+
+def _spelled(argv: Sequence[str]) -> list[str]:
+    """Options as they are spelled now, where they were spelled otherwise once."""
+    found = []
+    for word in argv:
+        option, mark, value = word.partition("=")
+        if option.startswith("--"):
+            stem, dot, last = option.rpartition(".")
+            option = f"{stem}{dot}{_respelled(last)}"
+        found.append(f"{option}{mark}{value}")
+    return found
+
+
+def _respelled(word: str) -> str:
+    for prefix in ("--no-", "--", "no-", ""):
+        if word.startswith(prefix) and word.removeprefix(prefix) in tables.OLD_SPELLINGS:
+            return prefix + tables.OLD_SPELLINGS[word.removeprefix(prefix)]
+    return word

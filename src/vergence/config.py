@@ -4,7 +4,10 @@ Python declares (the dataclasses here and the signatures in the tables), YAML re
 from the same declarations. This module does not import torch.
 """
 
+import ast
 import dataclasses
+import inspect
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -14,18 +17,26 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import yaml
 
 from vergence import tables
-from vergence.methods import HEADS, METHODS, Method, customised
-from vergence.tables import UnknownName
+from vergence.methods import HEADS, METHODS, Method, customized
+from vergence.tables import OLD_SPELLINGS, UnknownName
 
 Options = Mapping[str, Any]
+
+# What ``auto`` may stand for, by the kind of the data: (encoder, views).
+AUTOMATIC = {
+    "image": (("convnet", "resnet18"), ("simclr", "glyph")),
+    "vector": (("mlp",), ("tabular",)),
+    "series": (("temporal_convnet",), ("series",)),
+    "text": (("bigru",), ("text",)),
+}
 
 
 @dataclass(frozen=True)
 class Optim:
-    """The optimiser and its schedule."""
+    """The optimizer and its schedule."""
 
     name: Literal["adamw", "adam", "sgd", "lars"] = "adamw"
-    """Which optimiser."""
+    """Which optimizer."""
     learning_rate: float | None = None
     """The rate after warm-up; None for the method's own. It is never rescaled by the batch or by the devices."""
     weight_decay: float = 1e-4
@@ -81,11 +92,11 @@ class Config:
     data: str = "digits"
     """What to learn from: a name (see `vergence list data`), folder:PATH, array:FILE.npy, text:FILE, series:FILE."""
     method: str = "simclr"
-    """How to learn: a row of METHODS (see `vergence list methods`)."""
+    """How to learn: a row of METHODS (see `vergence list methods`), or package.module:name."""
     encoder: str = "auto"
-    """The backbone: a row of ENCODERS, timm:NAME, hf:NAME, or auto to let the shape of the data choose."""
+    """The backbone: a row of ENCODERS, timm:NAME, hf:NAME, package.module:name, or auto to let the data choose."""
     views: str = "auto"
-    """How a sample becomes two views: a row of VIEWS, or auto."""
+    """How a sample becomes views: a row of VIEWS, package.module:name, or auto."""
     layer: int = 0
     """The layer whose output is the representation; those after it are not built; 0 for the whole encoder."""
     epochs: int = 100
@@ -107,9 +118,9 @@ class Config:
     workers: int = 0
     """Processes that decode images of folders too large for memory; the result does not depend on it."""
     track: tuple[str, ...] = ("tensorboard",)
-    """Where the log goes besides log.jsonl: tensorboard, wandb, trackio, mlflow, or nowhere."""
+    """Where the log goes besides log.jsonl: tensorboard, wandb, trackio, mlflow, package.module:name, or nowhere."""
     objective: Options = field(default_factory=dict)
-    """Hyperparameters of the method's objective."""
+    """Hyperparameters of the method's objective; `name` puts another objective in its place."""
     heads: Options = field(default_factory=dict)
     """Projector, predictor, momentum and queue of the method."""
     view: Options = field(default_factory=dict)
@@ -119,9 +130,16 @@ class Config:
     optim: Optim = field(default_factory=Optim)
     saving: Saving = field(default_factory=Saving)
     watching: Watching = field(default_factory=Watching)
+    origins: Options = field(default_factory=dict)
+    """Where rows from outside came from, with the version of their package: written down by the run itself."""
 
     def __post_init__(self) -> None:
-        row = customised(self.method, heads=self.heads, objective=self.objective)
+        for name in ("method", "encoder", "views"):
+            object.__setattr__(self, name, OLD_SPELLINGS.get(getattr(self, name), getattr(self, name)))
+        for name in ("objective", "heads", "view", "backbone"):
+            options = {OLD_SPELLINGS.get(key, key): value for key, value in getattr(self, name).items()}
+            object.__setattr__(self, name, options)
+        row = customized(self.method, heads=self.heads, objective=self.objective)
         if 0 < row.queue < self.batch:
             raise ValueError(
                 f"A queue of {row.queue} cannot hold a batch of {self.batch} keys: make heads.queue larger."
@@ -147,8 +165,8 @@ class Config:
 
     def _check_measuring(self) -> None:
         for name in self.track:
-            if name not in tables.names("tracking"):
-                raise UnknownName("tracker", name, tables.names("tracking"))
+            if name not in tables.names("trackers") and tables.outside("trackers", name) is None:
+                raise UnknownName("tracker", name, tables.names("trackers"))
         if not 0 < self.watching.share < 1:
             raise ValueError(f"watching.share must be between 0 and 1, got {self.watching.share}")
         if self.saving.best != "none" and not self.watching.every:
@@ -182,6 +200,43 @@ def from_mapping(values: Any, *, where: str = "config") -> Config:
     return _build(Config, values, where)
 
 
+def meanings(kind: type) -> dict[str, str]:
+    """The sentence below each field of a dataclass."""
+    body = ast.parse(inspect.getsource(kind)).body[0].body  # type: ignore[attr-defined]
+    found = {}
+    for before, after in itertools.pairwise(body):
+        if isinstance(before, ast.AnnAssign) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+            found[ast.unparse(before.target)] = str(after.value.value)
+    return found
+
+
+def given(base: Config | None = None, **options: Any) -> Config:
+    """A config from Python: settings by name, where data, method, encoder, views and objective may be objects."""
+    start = base if base is not None else Config()
+    known = {item.name for item in dataclasses.fields(Config)}
+    for key in options:
+        if key not in known:
+            raise UnknownName("setting", key, known)
+    for key, room in {"data": "data", "method": "methods", "encoder": "encoders", "views": "views"}.items():
+        if key in options:
+            options[key] = tables.name_of(room, options[key])
+    if "objective" in options:
+        options["objective"] = objective_options(options["objective"])
+    if "track" in options:
+        options["track"] = tuple(tables.name_of("trackers", tracker) for tracker in options["track"])
+    for key, kind in {"optim": Optim, "saving": Saving, "watching": Watching}.items():
+        if isinstance(options.get(key), Mapping):
+            options[key] = _build(kind, options[key], key)
+    return replace(start, **options)
+
+
+def objective_options(objective: Any) -> dict[str, Any]:
+    """What stands in ``Config.objective`` for a loss, the name of one, or a mapping of hyperparameters."""
+    if objective is None:
+        return {}
+    return dict(objective) if isinstance(objective, Mapping) else {"name": tables.name_of("objectives", objective)}
+
+
 def differences(first: Config, second: Config) -> dict[str, tuple[Any, Any]]:
     """The settings in which two configs differ, by dotted name."""
     one, two = first.settings(), second.settings()
@@ -195,13 +250,13 @@ def with_own_rate(config: Config) -> Config:
     return replace(config, optim=replace(config.optim, learning_rate=METHODS[config.method].learning_rate))
 
 
-def method_options(method: str) -> dict[str, dict[str, Any]]:
-    """What ``--objective.*`` and ``--heads.*`` may set for a method, with its defaults."""
-    row = METHODS[method]
+def method_options(method: str, objective: str | None = None) -> dict[str, dict[str, Any]]:
+    """What ``--objective.*`` and ``--heads.*`` may set for a method, with its defaults; or with another objective's."""
+    row = customized(method, heads={}, objective={"name": objective} if objective else {})
     known = row.declared()
-    objective = {name: row.hyperparameters.get(name, known[name].default) for name in known if name != "negatives"}
+    own = {name: row.hyperparameters.get(name, known[name].default) for name in known if name != "negatives"}
     heads = {} if row.objective is None else {name: getattr(row, name) for name in HEADS}
-    return {"objective": objective, "heads": heads}
+    return {"objective": own, "heads": heads}
 
 
 def view_options(method: str, views: str) -> dict[str, Any]:
@@ -211,23 +266,39 @@ def view_options(method: str, views: str) -> dict[str, Any]:
 
 
 def row_options(room: str, name: str) -> dict[str, Any]:
-    """The options of a row of VIEWS or ENCODERS with their defaults; none for ``auto`` and external names."""
-    if name == "auto" or ":" in name:
+    """The options of a row of VIEWS or ENCODERS with their defaults; ``auto`` and other libraries' names have none."""
+    if name == "auto" or is_foreign(name):
         return {}
     return {key: parameter.default for key, parameter in tables.keywords(room, name).items()}
 
 
+def is_foreign(name: str) -> bool:
+    """Whether another library knows an encoder by this name, so that its options are not ours to check."""
+    return name.partition(":")[0] in ("timm", "hf") and ":" in name
+
+
+def automatic_options(room: str) -> dict[str, tables.Parameter]:
+    """The options of every row that ``auto`` may choose; which of them apply is known when the data are."""
+    column = ("encoders", "views").index(room)
+    rows = [name for choice in AUTOMATIC.values() for name in choice[column]]
+    return {key: parameter for name in rows for key, parameter in tables.keywords(room, name).items()}
+
+
 def _check_options(room: str, name: str, options: Options) -> None:
-    known = row_options(room, name)
-    for key in options:
-        if key not in known and ":" not in name and name != "auto":
-            raise UnknownName(f"option of {name}", key, known)
+    if name == "auto":
+        known = automatic_options(room)
+        for key in options:
+            if key not in known:
+                raise UnknownName(f"option of the {room} that auto may choose", key, known)
+    elif not is_foreign(name):
+        tables.check_options(room, name, options)
 
 
 def _build(kind: type, values: Any, where: str) -> Any:
     if not isinstance(values, Mapping):
         raise ValueError(f"{where}: expected settings, got {values!r}")
     hints = get_type_hints(kind)
+    values = {OLD_SPELLINGS.get(key, key): value for key, value in values.items()}
     for key in values:
         if key not in hints:
             raise UnknownName(f"setting in {where}", key, hints)

@@ -17,7 +17,7 @@ from sklearn.preprocessing import MinMaxScaler
 from torch import Tensor
 
 from vergence.diagnostics.estimate import wilson
-from vergence.tables import Rows
+from vergence.tables import Table
 
 Array = Any  # a numpy array or a torch tensor
 
@@ -52,14 +52,14 @@ def linear_probe(
     test_h: Array,
     test_labels: Array,
     *,
-    regularisation: float | None = None,
+    regularization: float | None = None,
     protocol: str = "lbfgs",
     seed: int = 0,
 ) -> Accuracy:
-    r"""Multinomial logistic regression on frozen features: minimises mean cross-entropy + regularisation x ||W||^2 / 2.
+    r"""Multinomial logistic regression on frozen features: minimizes mean cross-entropy + regularization x ||W||^2 / 2.
 
-    Features are centred and divided by their root mean square first; with an unpenalised bias the centring changes
-    nothing but the number of steps. With ``regularisation=None`` it is chosen on a fifth of the training samples, then
+    Features are centered and divided by their root mean square first; with an unpenalized bias the centering changes
+    nothing but the number of steps. With ``regularization=None`` it is chosen on a fifth of the training samples, then
     the probe is fitted on all of them. ``protocol="saga"`` is the one of Tschannen et al. instead: features scaled to
     [0, 1], C = 10, tolerance 0.1.
 
@@ -71,14 +71,14 @@ def linear_probe(
         return _saga_probe(train_h, train_labels, test_h, test_labels, seed=seed)
     if protocol != "lbfgs":
         raise ValueError(f"Unknown protocol {protocol!r}. Known: lbfgs, saga")
-    centre = train_h.mean(axis=0, dtype=np.float64).astype(train_h.dtype)
-    scale = float(np.sqrt(np.mean(np.square(train_h - centre), dtype=np.float64))) or 1.0
-    train_h, test_h = (train_h - centre) / scale, (test_h - centre) / scale
-    if regularisation is None:
-        regularisation = _chosen_penalty(train_h, train_labels, seed=seed)
-    model = _logistic(regularisation, len(train_h)).fit(train_h, train_labels)
+    center = train_h.mean(axis=0, dtype=np.float64).astype(train_h.dtype)
+    scale = float(np.sqrt(np.mean(np.square(train_h - center), dtype=np.float64))) or 1.0
+    train_h, test_h = (train_h - center) / scale, (test_h - center) / scale
+    if regularization is None:
+        regularization = _chosen_penalty(train_h, train_labels, seed=seed)
+    model = _logistic(regularization, len(train_h)).fit(train_h, train_labels)
     predictions = model.predict(test_h)
-    return _scored(predictions, test_labels, "linear probe", regularisation=regularisation, protocol=protocol)
+    return _scored(predictions, test_labels, "linear probe", regularization=regularization, protocol=protocol)
 
 
 def knn(
@@ -103,17 +103,17 @@ def knn(
 
 
 @dataclass(frozen=True, eq=False)
-class NearestCentre(Accuracy):
-    """Accuracy of the nearest class centre, with the linear classifier that it equals: ``weight @ h + bias``."""
+class NearestCenter(Accuracy):
+    """Accuracy of the nearest class center, with the linear classifier that it equals: ``weight @ h + bias``."""
 
     classes: np.ndarray = field(default_factory=lambda: np.empty(0))
     weight: np.ndarray = field(default_factory=lambda: np.empty(0))
     bias: np.ndarray = field(default_factory=lambda: np.empty(0))
 
 
-def nearest_centre(
-    train_h: Array, train_labels: Array, test_h: Array, test_labels: Array, *, normalise: bool = True
-) -> NearestCentre:
+def nearest_center(
+    train_h: Array, train_labels: Array, test_h: Array, test_labels: Array, *, normalize: bool = True
+) -> NearestCenter:
     r"""The class whose training mean is nearest: argmin ||h - mu_k|| = argmax mu_k . h - ||mu_k||^2 / 2.
 
     Features are put on the unit sphere first, as the theory has them.
@@ -122,16 +122,18 @@ def nearest_centre(
         Huang et al. (2023), Sec. 2. https://arxiv.org/abs/2111.00743
     """
     (train_h, train_labels), (test_h, test_labels) = _pairs(train_h, train_labels, test_h, test_labels)
-    if normalise:
+    if normalize:
         train_h, test_h = _unit(train_h), _unit(test_h)
     classes = np.unique(train_labels)
     weight = np.stack([train_h[train_labels == label].mean(axis=0, dtype=np.float64) for label in classes])
     bias = -np.square(weight).sum(axis=1) / 2
-    scored = _scored(classes[(test_h @ weight.T + bias).argmax(axis=1)], test_labels, "nearest centre")
-    return NearestCentre(**vars(scored), classes=classes, weight=weight, bias=bias)
+    scored = _scored(classes[(test_h @ weight.T + bias).argmax(axis=1)], test_labels, "nearest center")
+    return NearestCenter(**vars(scored), classes=classes, weight=weight, bias=bias)
 
 
-CLASSIFIERS = Rows("classifier", {"linear probe": linear_probe, "kNN": knn, "nearest centre": nearest_centre})
+EVALUATIONS = Table(
+    "evaluation", {"linear probe": linear_probe, "kNN": knn, "nearest center": nearest_center}, room="evaluation"
+)
 
 
 def few_labels(
@@ -142,12 +144,12 @@ def few_labels(
     *,
     per_class: int = 5,
     draws: int = 10,
-    classifier: Callable[..., Accuracy] = nearest_centre,
+    classifier: Callable[..., Accuracy] = nearest_center,
     seed: int = 0,
 ) -> Accuracy:
     """Mean accuracy of a classifier that sees ``per_class`` labels of each class, over several draws of them.
 
-    The interval is Student's over the draws: the luck of which samples were labelled. Predictions are the last draw's.
+    The interval is Student's over the draws: the luck of which samples were labeled. Predictions are the last draw's.
     """
     (train_h, train_labels), (test_h, test_labels) = _pairs(train_h, train_labels, test_h, test_labels)
     generator = np.random.default_rng(seed)
@@ -171,7 +173,7 @@ def label_curve(
     *,
     counts: Sequence[int] = LABELS,
     draws: int = 10,
-    classifier: Callable[..., Accuracy] = nearest_centre,
+    classifier: Callable[..., Accuracy] = nearest_center,
     seed: int = 0,
 ) -> tuple[Accuracy, ...]:
     """Accuracy against labels a class: ``few_labels`` at each of ``counts`` that every class has, and at last all.

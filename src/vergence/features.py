@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
-from safetensors.torch import save as serialise
+from safetensors.torch import save as serialize
 from torch import Tensor, nn
 
 from vergence.data import Samples
 from vergence.encoders.layers import Pool, layers
-from vergence.run import write_bytes
+from vergence.runs.run import write_bytes
 from vergence.views import sample_keys
 
 CHUNK = 512  # samples encoded at once: enough to keep the cores busy, little enough for any memory
@@ -146,7 +146,7 @@ def from_arrays(h: Any, labels: Any = None, *, limit: int = MAPPED) -> Features:
 
 def save(path: Path, tensors: Mapping[str, Tensor]) -> Path:
     """Write named tensors as one safetensors file, whole or not at all."""
-    return write_bytes(path, serialise({name: tensor.contiguous() for name, tensor in tensors.items()}))
+    return write_bytes(path, serialize({name: tensor.contiguous() for name, tensor in tensors.items()}))
 
 
 def read(path: Path, prefix: str) -> Features:

@@ -1,6 +1,6 @@
 """METHODS: SimCLR, MoCo, BYOL, ... as rows. A method is an objective, the two branches it compares, and a paper.
 
-Rows carry the settings that the papers (or the sources that repeat them) use for small images; the optimiser is a
+Rows carry the settings that the papers (or the sources that repeat them) use for small images; the optimizer is a
 separate choice, by default AdamW at the rate that suits a row, and the papers' long schedules are the files of
 ``recipes/``.
 This module does not import torch, so that the command line can show a method before anything is loaded.
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from vergence import tables
-from vergence.tables import Rows
+from vergence.tables import Table
 
 Target = Literal["online", "detached", "momentum"]
 TWO_ENCODERS = ("two_modal", "infomax")  # learners with an encoder for each view
@@ -83,8 +83,6 @@ class Method:
                 raise ValueError(sentence)
 
     def _check_hyperparameters(self) -> None:
-        if self.learner not in tables.names("learners"):
-            raise tables.UnknownName("learner", self.learner, tables.names("learners"))
         known = self.declared()
         for name, value in self.hyperparameters.items():
             if name not in known:
@@ -132,9 +130,9 @@ def alone(learner: str, paper: str, hyperparameters: Mapping[str, Any] | None = 
     return Method(None, paper, hyperparameters or {}, learner=learner, projector=(), **fields)
 
 
-UNDISTORTED = {"colour": False, "grey": False, "blur": False}  # crops and flips only
+UNDISTORTED = {"color": False, "gray": False, "blur": False}  # crops and flips only
 
-METHODS = Rows(
+METHODS = Table(
     "method",
     {
         "simclr": Method("nt_xent", "chen2020simclr", {"temperature": 0.5}),
@@ -167,7 +165,7 @@ METHODS = Rows(
             projector_final_norm=True, predictor=(512, 2048),
         ),
         "barlow_twins": Method("barlow_twins", "zbontar2021barlow", projector=(2048, 2048, 2048)),
-        # At the others' rate it ends below an untrained encoder: nothing normalises what its wide last layer gives.
+        # At the others' rate it ends below an untrained encoder: nothing normalizes what its wide last layer gives.
         "vicreg": Method("vicreg", "bardes2022vicreg", projector=(2048, 2048, 2048), learning_rate=5e-4),
         "supervised_contrastive": Method("supervised", "khosla2020supcon", {"temperature": 0.1}, labels=True),
         "clip": Method(
@@ -178,22 +176,31 @@ METHODS = Rows(
         "infomax_nwj": alone("infomax", "tschannen2020mutual", {"bound": "nwj"}, views="halves"),
         "infomax_dv": alone("infomax", "tschannen2020mutual", {"bound": "donsker_varadhan"}, views="halves"),
         "rotation": alone("rotation", "gidaris2018rotation", view=UNDISTORTED),
-        "colourisation": alone("colourisation", "zhang2016colorization", view=UNDISTORTED),
+        "colorization": alone("colorization", "zhang2016colorization", view=UNDISTORTED),
         "bigan": alone("bigan", "donahue2017bigan", view=UNDISTORTED),
         "supervised": alone("classifier", "he2016resnet", labels=True, view=UNDISTORTED),
         "random": alone("untrained", "saxe2011random"),
     },
+    room="methods",
 )  # fmt: skip
 
 
-def customised(name: str, *, heads: Mapping[str, Any], objective: Mapping[str, Any]) -> Method:
+def customized(name: str, *, heads: Mapping[str, Any], objective: Mapping[str, Any]) -> Method:
     """The row ``name`` with the config's overrides; the row checks itself again."""
-    row: Method = METHODS[name]
+    row = METHODS[name]
+    if not isinstance(row, Method):
+        raise ValueError(f"{name} is {type(row).__name__}, not a vergence.methods.Method.")
+    own = dict(objective)
+    chosen = own.pop("name", row.objective)
+    if chosen != row.objective:
+        if row.objective is None:
+            raise ValueError(f"{name} has a loss of its own, so the objective cannot be {chosen}.")
+        row = dataclasses.replace(row, objective=chosen, hyperparameters={})
     if heads and row.objective is None:
         raise ValueError(f"{name} has no heads, so there is no {', '.join(heads)} to set.")
     for key in heads:
         if key not in HEADS:
             raise tables.UnknownName("head setting", key, HEADS)
-    hyperparameters = {**row.hyperparameters, **objective}
+    hyperparameters = {**row.hyperparameters, **own}
     fields: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in heads.items()}
     return dataclasses.replace(row, hyperparameters=hyperparameters, **fields)

@@ -1,20 +1,58 @@
 """Tables: every room keeps one, in capitals, at its front door; here is what they share.
 
-A table is ``NAME = Rows("kind", {"row": function, ...})``. The functions below read tables and signatures from their
-source text, so that ``vergence list`` and ``--help`` say what the code says without importing torch.
+A table is ``NAME = Table("kind", {"row": object, ...})``. It is open: a name that is not written out in it may be a row
+of an installed package (entry points of the group ``vergence.<room>``), ``package.module:name``, or an object given
+from Python, which :func:`name_of` turns into such a name.
+
+The functions below answer what ``--help`` and ``vergence list`` ask. For rows of ours the answers come from
+``schema.json``, which is generated from the live signatures (``python -m vergence.tables``; a test checks that it is
+fresh), so that help appears without importing torch; for other rows the signature itself is read.
 """
 
 import ast
 import difflib
+import importlib
+import inspect
+import json
 import re
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-ROOMS = Path(__file__).parent
+SCHEMA = Path(__file__).parent / "schema.json"
 REQUIRED = object()
+
+# Every open table, by the room it belongs to. An entry point group is called after the room: ``vergence.encoders``.
+TABLES = {
+    "stages": "vergence.stages:STAGES",
+    "methods": "vergence.methods:METHODS",
+    "objectives": "vergence.objectives:OBJECTIVES",
+    "learners": "vergence.learning:LEARNERS",
+    "encoders": "vergence.encoders:ENCODERS",
+    "views": "vergence.views:VIEWS",
+    "data": "vergence.data:SOURCES",
+    "diagnostics": "vergence.diagnostics:DIAGNOSTICS",
+    "estimators": "vergence.information:ESTIMATORS",
+    "evaluation": "vergence.evaluation:EVALUATIONS",
+    "results": "vergence.theory:RESULTS",
+    "trackers": "vergence.runs.tracking:TRACKERS",
+}
+
+# Rows and options as they were spelled once; configs and calls that use them keep working.
+OLD_SPELLINGS = {
+    "colourisation": "colorization",
+    "colour": "color",
+    "grey": "gray",
+    "neighbours": "neighbors",
+    "regularisation": "regularization",
+    "nearest_centre": "nearest_center",
+    "nearest centre": "nearest center",
+    "normalise": "normalize",
+}
 
 
 class UnknownName(KeyError, ValueError):
@@ -30,61 +68,181 @@ class UnknownName(KeyError, ValueError):
         return self.args[0]
 
 
-class Rows(dict[str, Any]):
-    """A dict of rows whose missing names are explained."""
+class Table(dict[str, Any]):
+    """A dict of rows that also finds rows from outside; a name that is nowhere is explained.
 
-    def __init__(self, kind: str, rows: Mapping[str, Any]):
+    Iterating gives the rows written out in it and those of installed packages, so that whatever runs over a table runs
+    over them too. With a ``room``, rows may come from outside.
+    """
+
+    def __init__(self, kind: str, rows: Mapping[str, Any], *, room: str = ""):
         super().__init__(rows)
-        self.kind = kind
+        self.kind, self.room = kind, room
 
-    def __missing__(self, name: str) -> Any:
-        raise UnknownName(self.kind, name, self)
+    def __missing__(self, name: Any) -> Any:
+        if not isinstance(name, str):
+            return name  # an object is its own row
+        now = OLD_SPELLINGS.get(name)
+        if now in self:
+            return self[now]
+        found = outside(self.room, name) if self.room else None
+        if found is None:
+            raise UnknownName(self.kind, name, [*self, *installed(self.room)])
+        return found
+
+    def every(self) -> Iterator[tuple[str, Any]]:
+        """All rows by name: ours, then those of installed packages."""
+        yield from self.items()
+        for name in installed(self.room):
+            yield name, self[name]
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a function in a table: what its signature says."""
+    """A parameter of a row: what its signature says, and what it means."""
 
     name: str
     annotation: str
     default: Any
     positional: bool = False
+    meaning: str = ""
 
     @property
     def choices(self) -> tuple[str, ...]:
         """What a ``Literal`` allows; empty where the signature names no choices."""
-        words = re.fullmatch(r"Literal\[(.*)\]", self.annotation)
+        words = re.fullmatch(r"(?:typing\.)?Literal\[(.*)\]", self.annotation)
         return ast.literal_eval(f"({words[1]},)") if words else ()
 
 
+# Rows from outside
+
+
+_GIVEN: dict[str, Any] = {}  # objects given from Python that no module holds under a name
+
+
+def name_of(room: str, value: Any) -> str:
+    """The name under which an object given from Python is known from now on; a name stays what it is.
+
+    A function or class of a module is ``package.module:name``, which another process can find again. Anything else
+    (an instance, a lambda, a function of a notebook) is known in this process only, as ``object:NAME``.
+    """
+    if isinstance(value, str):
+        return value
+    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    if module and name and module != "__main__" and "<" not in name:
+        written = f"{module}:{name}"
+        if _imported(written) is value:
+            return written
+    label = name if name and "<" not in name else type(value).__name__
+    for known, other in _GIVEN.items():
+        if other is value:
+            return known
+    written = next(
+        text
+        for number in range(len(_GIVEN) + 1)
+        if (text := f"object:{label}" + f".{number}" * bool(number)) not in _GIVEN
+    )
+    _GIVEN[written] = value
+    return written
+
+
+def is_given(name: str) -> bool:
+    """Whether a name stands for an object that only this process knows."""
+    return name in _GIVEN
+
+
+def outside(room: str, name: str) -> Any:
+    """The row of another package by its name, or ``None``: an entry point, or ``package.module:name``."""
+    if name in _GIVEN:
+        return _GIVEN[name]
+    entry = installed(room).get(name)
+    if entry is not None:
+        return entry.load()
+    if name.startswith("object:"):
+        raise ValueError(
+            f"{name} was given from Python and is not known in this process: give it again from Python, or write it as "
+            "package.module:name, which any process can import."
+        )
+    return _imported(name) if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", name) else None
+
+
+def _imported(name: str) -> Any:
+    """The object ``package.module:name``; ``None`` where there is no such package."""
+    module, _, attribute = name.partition(":")
+    try:
+        value = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name and (module == error.name or module.startswith(f"{error.name}.")):
+            return None
+        raise
+    for part in attribute.split("."):
+        if not hasattr(value, part):
+            raise UnknownName(f"name in {module}", part, [word for word in dir(value) if not word.startswith("_")])
+        value = getattr(value, part)
+    return value
+
+
+@cache
+def installed(room: str) -> dict[str, metadata.EntryPoint]:
+    """The rows that installed packages declare for a room, in the entry point group ``vergence.<room>``."""
+    return {entry.name: entry for entry in metadata.entry_points(group=f"vergence.{room}")} if room else {}
+
+
+def origin(room: str, name: str) -> str | None:
+    """Where a row from outside came from, with the version of its package; ``None`` for a row of ours."""
+    if name in schema(room) or name in ("auto", "none"):
+        return None
+    if name in _GIVEN:
+        return "given from Python"
+    entry = installed(room).get(name)
+    if entry is not None:
+        version = f" {entry.dist.version}" if entry.dist else ""
+        return f"{entry.value} of {entry.dist.name if entry.dist else 'an installed package'}{version}"
+    module = name.partition(":")[0]
+    return f"{module} {_version(module)}" if _imported_or_none(name) is not None else None
+
+
+def _imported_or_none(name: str) -> Any:
+    return _imported(name) if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", name) else None
+
+
+def _version(module: str) -> str:
+    """The version of the distribution that a module belongs to, or that the module states itself."""
+    package = module.split(".")[0]
+    for distribution in metadata.packages_distributions().get(package, ()):
+        return metadata.version(distribution)
+    return str(getattr(sys.modules.get(package), "__version__", "without a version"))
+
+
+# What help and lists ask
+
+
 def names(room: str) -> list[str]:
-    """The rows of a room's table, in order."""
-    return list(_table(room))
-
-
-def function(room: str, name: str) -> str:
-    """The name of the function in a row."""
-    return _table(room)[name]
+    """The rows of a room's table, in order, and then those of installed packages."""
+    return [*schema(room), *(name for name in installed(room) if name not in schema(room))]
 
 
 def summary(room: str, name: str, *, formulas: bool = False) -> str:
     """The first paragraph of a row's docstring; a formula that ends a sentence is left out unless asked for."""
-    text = " ".join((ast.get_docstring(_definition(room, name)) or "").split("\n\n")[0].split())
+    text = _row(room, name)["summary"]
     if formulas:
         return text
     text = re.sub(r"[:,] :math:`[^`]*`(?=[.;]|$)", "", text)
-    return re.sub(r":(math|func):`([^`]*)`", r"\2", text).replace("``", "")
+    return re.sub(r":(math|func|class):`([^`]*)`", r"\2", text).replace("``", "")
 
 
 def parameters(room: str, name: str) -> dict[str, Parameter]:
     """A row's parameters in order; ``REQUIRED`` stands where there is no default."""
-    node = _definition(room, name)
-    arguments = node.args if isinstance(node, ast.FunctionDef) else _initialiser(node).args
-    positional = [argument for argument in arguments.posonlyargs + arguments.args if argument.arg != "self"]
-    defaults = [None] * (len(positional) - len(arguments.defaults)) + list(arguments.defaults)
-    rows = [(*pair, True) for pair in zip(positional, defaults, strict=True)]
-    rows += [(*pair, False) for pair in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]
-    return {argument.arg: _parameter(argument, default, place) for argument, default, place in rows}
+    return {
+        key: Parameter(
+            key,
+            entry["annotation"],
+            ast.literal_eval(entry["default"]) if "default" in entry else REQUIRED,
+            entry.get("positional", False),
+            entry.get("meaning", ""),
+        )
+        for key, entry in _row(room, name)["parameters"].items()
+    }
 
 
 def keywords(room: str, name: str) -> dict[str, Parameter]:
@@ -92,71 +250,105 @@ def keywords(room: str, name: str) -> dict[str, Parameter]:
     return {key: value for key, value in parameters(room, name).items() if value.default is not REQUIRED}
 
 
-def glossary(room: str) -> dict[str, str]:
+def check_options(room: str, name: str, options: Iterable[str]) -> None:
+    """Refuse options that a row does not have, with the nearest that it has."""
+    known = keywords(room, name)
+    for key in options:
+        if key not in known and OLD_SPELLINGS.get(key) not in known:
+            raise UnknownName(f"option of {name}", key, known)
+
+
+def _row(room: str, name: str) -> dict[str, Any]:
+    rows = schema(room)
+    name = OLD_SPELLINGS.get(name, name) if name not in rows else name
+    if name in rows:
+        return rows[name]
+    table = _live(room)  # a row written since the schema was, or one from outside
+    if name in table:
+        return described(loaded(table[name]), _glossary(room))
+    found = outside(room, name)
+    if found is None:
+        raise UnknownName(table.kind, name, names(room))
+    return described(found)
+
+
+@cache
+def schema(room: str) -> dict[str, Any]:
+    """The rows of a table of ours as they were when ``schema.json`` was written."""
+    return _stored().get(room, {})
+
+
+@cache
+def _stored() -> dict[str, Any]:
+    return json.loads(SCHEMA.read_text(encoding="utf-8")) if SCHEMA.exists() else {}
+
+
+# How the schema is made
+
+
+def described(row: Any, glossary: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """What help says of a row: the first paragraph of its docstring and its parameters, from the live signature."""
+    text = inspect.getdoc(row) or ""
+    words = {**_documented(row), **(glossary or {})}
+    found: dict[str, Any] = {}
+    for key, parameter in _signature(row).items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        entry: dict[str, Any] = {"annotation": _annotation(parameter)}
+        if parameter.default is not parameter.empty:
+            entry["default"] = repr(parameter.default)
+        if parameter.kind is not parameter.KEYWORD_ONLY:
+            entry["positional"] = True
+        if key in words:
+            entry["meaning"] = words[key]
+        found[key] = entry
+    return {"summary": " ".join(text.split("\n\n")[0].split()), "parameters": found}
+
+
+def _signature(row: Any) -> Mapping[str, inspect.Parameter]:
+    """The parameters of a row; an object that is not called, such as a network that is built already, has none."""
+    made = not isinstance(row, type) and not inspect.isroutine(row) and hasattr(type(row), "state_dict")
+    return {} if made or not callable(row) else inspect.signature(row).parameters
+
+
+def _documented(row: Any) -> dict[str, str]:
+    """The meaning of each parameter as the row's docstring has it, in any of the usual styles."""
+    from docstring_parser import parse
+
+    return {
+        item.arg_name: " ".join((item.description or "").split()) for item in parse(inspect.getdoc(row) or "").params
+    }
+
+
+def _annotation(parameter: inspect.Parameter) -> str:
+    if parameter.annotation is parameter.empty:
+        return "" if parameter.default in (None, parameter.empty) else type(parameter.default).__name__
+    return inspect.formatannotation(parameter.annotation)
+
+
+def live_schema() -> dict[str, Any]:
+    """The schema of every table, from the code as it is now."""
+    return {
+        room: {name: described(loaded(row), _glossary(room)) for name, row in _live(room).items()} for room in TABLES
+    }
+
+
+def _live(room: str) -> Table:
+    module, _, name = TABLES[room].partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def _glossary(room: str) -> dict[str, str]:
     """The room's GLOSSARY: what each option means, in a sentence."""
-    for node in _tree(_front_door(room)).body:
-        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
-        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(target, ast.Name) and target.id == "GLOSSARY":
-            return ast.literal_eval(node.value) if node.value else {}
-    return {}
+    return getattr(importlib.import_module(TABLES[room].partition(":")[0]), "GLOSSARY", {})
 
 
-def field_meanings(room: str, name: str) -> dict[str, str]:
-    """The sentence below each field of a dataclass."""
-    node = next(item for item in _tree(_front_door(room)).body if isinstance(item, ast.ClassDef) and item.name == name)
-    meanings = {}
-    for before, after in zip(node.body, node.body[1:], strict=False):
-        if isinstance(before, ast.AnnAssign) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
-            meanings[ast.unparse(before.target)] = str(after.value.value)
-    return meanings
+def loaded(row: Any) -> Any:
+    """A row, which may be written as ``module:name`` where importing it at once would be slow."""
+    return _imported(row) if isinstance(row, str) else row
 
 
-@cache
-def _table(room: str) -> dict[str, str]:
-    """The room's table as text: row name to the name of the function."""
-    for node in _tree(_front_door(room)).body:
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and _is_rows(node.value):
-            rows = node.value.args[1]
-            assert isinstance(rows, ast.Dict), f"the table of {room} must be written out as a dict"
-            return {
-                ast.literal_eval(key): ast.unparse(value)
-                for key, value in zip(rows.keys, rows.values, strict=True)
-                if key is not None
-            }
-    raise LookupError(f"{room} has no table")
+if __name__ == "__main__":
+    from vergence import tables
 
-
-@cache
-def _definition(room: str, name: str) -> Any:
-    table = _table(room)
-    if name not in table:
-        raise UnknownName(room.rstrip("s"), name, table)
-    door = _front_door(room)
-    for path in sorted(door.parent.rglob("*.py")) if door.name == "__init__.py" else [door]:
-        for node in _tree(path).body:
-            if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == table[name]:
-                return node
-    raise LookupError(f"no file of {room} defines {table[name]}")
-
-
-def _is_rows(call: ast.Call) -> bool:
-    return isinstance(call.func, ast.Name) and call.func.id == "Rows"
-
-
-def _parameter(argument: ast.arg, default: ast.expr | None, positional: bool) -> Parameter:
-    annotation = ast.unparse(argument.annotation) if argument.annotation else ""
-    value = REQUIRED if default is None else ast.literal_eval(default)
-    return Parameter(argument.arg, annotation, value, positional)
-
-
-def _initialiser(node: ast.ClassDef) -> ast.FunctionDef:
-    return next(item for item in node.body if isinstance(item, ast.FunctionDef) and item.name == "__init__")
-
-
-def _front_door(room: str) -> Path:
-    return ROOMS / room / "__init__.py" if (ROOMS / room).is_dir() else ROOMS / f"{room}.py"
-
-
-@cache
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+    SCHEMA.write_text(json.dumps(tables.live_schema(), indent=1) + "\n", encoding="utf-8")

@@ -9,7 +9,7 @@ import pkgutil
 
 from vergence.claims.claim import SOURCES, Claim, Outcome, Verdict, claim, within
 from vergence.claims.laboratory import SCALES, Laboratory
-from vergence.tables import Rows
+from vergence.tables import Table
 
 
 def _collected() -> dict[str, Claim]:
@@ -18,6 +18,6 @@ def _collected() -> dict[str, Claim]:
     return {str(row.number): row for row in sorted(rows, key=lambda row: row.number)}
 
 
-CLAIMS = Rows("claim", _collected())
+CLAIMS = Table("claim", _collected())
 
 __all__ = ["CLAIMS", "SCALES", "SOURCES", "Claim", "Laboratory", "Outcome", "Verdict", "claim", "within"]

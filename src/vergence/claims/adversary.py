@@ -9,12 +9,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, log_softmax
 
-from vergence import assembly, evaluation, features, training
-from vergence.assembly import Assembled
+from vergence import evaluation, features
 from vergence.claims.claim import Outcome, claim
 from vergence.claims.infomax import PROBE, along, couplings, ends, inverse_error, places, probe, protocol, seeded
 from vergence.claims.laboratory import Laboratory, Row, column, mean, spoken
 from vergence.config import Config
+from vergence.learning import loop
+from vergence.runs import assembly
+from vergence.runs.assembly import Assembled
 
 AHEAD = 10  # steps of the classifier for each of the encoder, as the authors have it
 WARMUP = 30  # rounds in which the classifier learns alone; the authors take 100
@@ -58,7 +60,7 @@ def an_invertible_encoder_can_be_bad(laboratory: Laboratory) -> Outcome:
 def made_bad(config: Config, rounds: int) -> Row:
     """Train an encoder so that a linear classifier, which learns ten times as often, cannot tell the classes apart.
 
-    The encoder minimises the cross-entropy of the classifier's answers with the uniform law.
+    The encoder minimizes the cross-entropy of the classifier's answers with the uniform law.
 
     References:
         Tschannen et al. (2020), Sec. 3.1 and Fig. 1c. https://arxiv.org/abs/1907.13625
@@ -68,7 +70,7 @@ def made_bad(config: Config, rounds: int) -> Row:
     classifier = nn.Linear(parts.learner.width, len(parts.samples.classes)).to(assembly.device(config))
     learns = torch.optim.Adam(classifier.parameters(), lr=1e-3)
     misleads = torch.optim.Adam(encoder.parameters(), lr=config.optim.rate / 10)
-    batches, rows = _labelled(parts, (WARMUP + rounds) * (AHEAD + 1)), [{"step": 0, **_seen(parts)}]
+    batches, rows = _labeled(parts, (WARMUP + rounds) * (AHEAD + 1)), [{"step": 0, **_seen(parts)}]
     for number in range(1 - WARMUP, rounds + 1):
         for x, labels in (next(batches) for _ in range(AHEAD)):
             with torch.no_grad():
@@ -90,16 +92,16 @@ def _seen(parts: Assembled) -> Row:
     return {"accuracy": probe(parts), "pixels": pixels, **errors}
 
 
-def _labelled(parts: Assembled, count: int) -> Iterator[tuple[Tensor, Tensor]]:
+def _labeled(parts: Assembled, count: int) -> Iterator[tuple[Tensor, Tensor]]:
     """At least ``count`` batches of top halves with their labels."""
     config, labels, device = parts.config, parts.samples.labels, assembly.device(parts.config)
     assert labels is not None, "digits have labels"
-    epochs = math.ceil(count / training.steps_per_epoch(len(parts.samples), config.batch))
-    for indices, x in training.batches(parts.samples, replace(config, epochs=epochs)):
+    epochs = math.ceil(count / loop.steps_per_epoch(len(parts.samples), config.batch))
+    for indices, x in loop.batches(parts.samples, replace(config, epochs=epochs)):
         yield parts.recipe.plain(x.to(device)), labels[indices].to(device)
 
 
-def _descend(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
-    optimiser.zero_grad()
+def _descend(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
+    optimizer.zero_grad()
     loss.backward()
-    optimiser.step()
+    optimizer.step()

@@ -10,8 +10,8 @@ from scipy.stats import spearmanr
 from vergence.claims.claim import Outcome, claim
 from vergence.claims.laboratory import Laboratory, Row, column, lead, mean, spoken
 from vergence.data import load
-from vergence.ranking import rank_views
 from vergence.report.experiments import curves
+from vergence.stages.views import rank_views
 from vergence.views import from_letters
 from vergence.views.image import LETTERS
 
@@ -29,7 +29,7 @@ Ladders = Mapping[str, Mapping[float, list[Row]]]
 
 @claim(
     42,
-    "Dropping flip, colour distortion, colour dropping and blur, in this order, never raises kNN accuracy.",
+    "Dropping flip, color distortion, color dropping and blur, in this order, never raises kNN accuracy.",
     source="huang",
     kind="training",
     tolerance="order of means over seeds, at every step and for every method",
@@ -41,14 +41,14 @@ def richer_augmentation(laboratory: Laboratory) -> Outcome:
 
     ladders = _ladders(laboratory, range(1, len(LADDER) + 1), rung)
     picture = curves(_accuracies(ladders), "transformations, each with all before it", "kNN accuracy")
-    names = ["crop", "+ blur", "+ colour\ndropping", "+ colour\ndistortion", "+ flip"]
+    names = ["crop", "+ blur", "+ color\ndropping", "+ color\ndistortion", "+ flip"]
     picture.axes[0].set_xticks(range(1, len(LADDER) + 1), names)
     return _climbed(ladders, [name.replace("\n", " ") for name in names], picture, every_step=True)
 
 
 @claim(
     221,
-    "Beside the crop, kNN accuracy falls with the strength of the colour distortion: 1, 1/2, 1/4, 1/8.",
+    "Beside the crop, kNN accuracy falls with the strength of the color distortion: 1, 1/2, 1/4, 1/8.",
     source="huang",
     kind="training",
     tolerance="per method: strength 1 above 1/8, and accuracy rises with strength (Spearman above 0)",
@@ -59,14 +59,14 @@ def stronger_distortion(laboratory: Laboratory) -> Outcome:
         return {name: letter in "ad" for letter, name in LETTERS.items()} | {"strength": strength}
 
     ladders = _ladders(laboratory, STRENGTHS, pair)
-    across = "strength of the colour distortion beside the crop"
+    across = "strength of the color distortion beside the crop"
     picture = curves(_accuracies(ladders), across, "kNN accuracy", logarithmic=True)
     return _climbed(ladders, ["1/8", "1/4", "1/2", "1"], picture)
 
 
 @claim(
     43,
-    "1 - sigma of crop pairs on CIFAR-10: with colour distortion < with colour dropping < with blur and with flip.",
+    "1 - sigma of crop pairs on CIFAR-10: with color distortion < with color dropping < with blur and with flip.",
     source="huang",
     kind="training",
     tolerance="order of means over 5 drawings",
@@ -77,12 +77,12 @@ def order_of_crop_pairs(laboratory: Laboratory) -> Outcome:
     per_class = min(50, laboratory.scale.samples // 40 or 50)
     ranking = rank_views(load("cifar10", limit=500), sets, per_class=per_class, deltas=(9.1, 10.7, 12.4))
     scores = {row.name: row.score for row in ranking.sets}
-    blur, grey, colour, flip = (scores[name] for name in sets)
+    blur, gray, color, flip = (scores[name] for name in sets)
     seen = {row.name: dict(zip(ranking.deltas, ([value] for value in row.curve), strict=True)) for row in ranking.sets}
     across = "delta: distance of the closest views that counts as near"
     picture = curves(seen, across, "1 - sigma: share left outside")
     measured = ", ".join(f"{name} {score:.3f}" for name, score in scores.items())
-    return Outcome(colour < grey < min(blur, flip), measured, scores, {"curves": picture})
+    return Outcome(color < gray < min(blur, flip), measured, scores, {"curves": picture})
 
 
 def _ladders(laboratory: Laboratory, rungs: Any, view: Callable[[float], Mapping[str, Any]]) -> Ladders:

@@ -8,14 +8,16 @@ from dataclasses import replace
 import torch
 from torch.nn.functional import normalize
 
-from vergence import assembly, evaluation, features, optim, training
-from vergence.assembly import Assembled
+from vergence import evaluation, features
 from vergence.claims.claim import Outcome, claim
 from vergence.claims.laboratory import Laboratory, Row, column, mean, spoken
 from vergence.config import Optim
 from vergence.diagnostics import alignment, uniformity
+from vergence.learning import loop, optimizers
 from vergence.objectives import Objective
 from vergence.report.experiments import curves, marks
+from vergence.runs import assembly
+from vergence.runs.assembly import Assembled
 
 SHARES = (0.0, 0.1, 0.3, 0.5, 0.7, 0.8, 0.85, 0.9, 1.0)  # the paper's collapse lies between 0.845 and 0.85
 TEMPERATURES = (0.005, 0.07, 0.2, 0.5, 5.0)  # the paper's best is 0.19
@@ -57,8 +59,8 @@ def fine_tuned(parts: Assembled) -> Row:
     for name, weights in TUNING.items():
         parts.learner.load_state_dict(before)
         parts.learner.objective = Objective("align_uniform", **weights)
-        for _ in training.fit(
-            parts.learner, optim.optimiser(parts.learner, config.optim), parts.samples, parts.recipe, config
+        for _ in loop.fit(
+            parts.learner, optimizers.optimizer(parts.learner, config.optim), parts.samples, parts.recipe, config
         ):
             pass
         rows[name] = on_the_sphere(parts)
@@ -175,13 +177,13 @@ def small_batches_lose(laboratory: Laboratory) -> Outcome:
 
 @claim(
     204,
-    "Alignment and uniformity, optimised directly, reach the accuracy of the contrastive loss on images.",
+    "Alignment and uniformity, optimized directly, reach the accuracy of the contrastive loss on images.",
     source="wang_isola",
     kind="training",
     tolerance="not below by more than the spread over seeds, each at its best setting",
     minutes=16.0,
 )
-def direct_optimisation_is_on_par(laboratory: Laboratory) -> Outcome:
+def direct_optimization_is_on_par(laboratory: Laboratory) -> Outcome:
     direct = {share: _balanced(laboratory, share) for share in SHARES}
     contrastive = {temperature: _contrastive(laboratory, temperature) for temperature in TEMPERATURES}
     best, rival = direct[_peak(direct)], contrastive[_peak(contrastive)]

@@ -9,15 +9,17 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
-from vergence import assembly, features, optim, training
-from vergence.assembly import Assembled
+from vergence import features
 from vergence.claims.claim import Outcome, claim
 from vergence.claims.laboratory import Laboratory, Row, column, lead, mean, measured, spoken
 from vergence.config import Config, Optim
 from vergence.diagnostics import negatives
+from vergence.learning import loop, optimizers
 from vergence.objectives import Objective
 from vergence.objectives.pairwise import contrast
 from vergence.report.experiments import Cells, curves, marks
+from vergence.runs import assembly
+from vergence.runs.assembly import Assembled
 
 TEMPERATURES = (1.0, 0.5, 0.2)
 BATCHES = (16, 64, 256, 512)
@@ -224,8 +226,8 @@ def _watched(config: Config, *, half: bool) -> Row:
     parts = assembly.assemble(config)
     if half:
         parts.learner.objective = Objective(HALF[config.method], temperature=COLD)
-    optimiser = optim.optimiser(parts.learner, parts.config.optim)
-    steps = training.fit(parts.learner, optimiser, parts.samples, parts.recipe, parts.config)
+    optimizer = optimizers.optimizer(parts.learner, parts.config.optim)
+    steps = loop.fit(parts.learner, optimizer, parts.samples, parts.recipe, parts.config)
     along = [_gradient(parts) for step in steps if step.ends_epoch]
     return {**measured(parts), **along[-1], "first": along[0]["left"], "along": along}
 

@@ -13,8 +13,7 @@ from scipy.special import eval_chebyt, eval_legendre
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from vergence import assembly, evaluation, features, objectives, optim, training
-from vergence.assembly import Assembled
+from vergence import evaluation, features, objectives
 from vergence.claims.claim import Outcome, claim
 from vergence.claims.laboratory import Laboratory, Row, column, lead, mean, spoken
 from vergence.config import Config
@@ -22,11 +21,14 @@ from vergence.diagnostics import uniformity
 from vergence.encoders import with_width
 from vergence.information import BOUNDS
 from vergence.information.critics import InnerProduct
-from vergence.learners.reference import Classifier
+from vergence.learning import loop, optimizers
+from vergence.learning.reference import Classifier
 from vergence.report.experiments import around_the_circle, curves, marks
+from vergence.runs import assembly
+from vergence.runs.assembly import Assembled
 
 HEADS = {"projector": (0, 2)}
-PRINTED = {"random initialisation": 0.8474, "supervised": 0.2380, "contrastive": 0.2088}  # their Fig. 4
+PRINTED = {"random initialization": 0.8474, "supervised": 0.2380, "contrastive": 0.2088}  # their Fig. 4
 BINS = 72  # of 5 degrees
 POINTS = (16, 64)
 DEGREES = tuple(range(1, 7))  # of harmonics: how a law of points differs from the uniform one, from coarse to fine
@@ -58,8 +60,8 @@ def supervised_on_the_circle(config: Config) -> Row:
     parts = assembly.assemble(config)
     branch = with_width(parts.learner.branch, 2)
     learner = OnTheCircle(parts.learner.method, branch, classes=len(parts.samples.classes)).to(assembly.device(config))
-    optimiser = optim.optimiser(learner, parts.config.optim)
-    for _ in training.fit(learner, optimiser, parts.samples, parts.recipe, parts.config):
+    optimizer = optimizers.optimizer(learner, parts.config.optim)
+    for _ in loop.fit(learner, optimizer, parts.samples, parts.recipe, parts.config):
         pass
     return on_the_circle(parts)
 
@@ -67,7 +69,7 @@ def supervised_on_the_circle(config: Config) -> Row:
 @claim(
     201,
     "On the circle, features of CIFAR-10 are nearly uniform after contrastive training, less so after supervised "
-    "training, and not at all at random initialisation.",
+    "training, and not at all at random initialization.",
     source="wang_isola",
     kind="training",
     tolerance="order of mean potentials over seeds",
@@ -77,7 +79,7 @@ def features_on_the_circle(laboratory: Laboratory) -> Outcome:
     configs = [laboratory.config(method="simclr", heads=HEADS, seed=seed) for seed in laboratory.seeds]
     name = supervised_on_the_circle.__qualname__
     kinds = {
-        "random initialisation": laboratory.trials(method="simclr", heads=HEADS, epochs=0, measure=on_the_circle),
+        "random initialization": laboratory.trials(method="simclr", heads=HEADS, epochs=0, measure=on_the_circle),
         "supervised": [
             laboratory.remember(name, config.settings(), partial(supervised_on_the_circle, config))
             for config in configs
@@ -99,7 +101,7 @@ def features_on_the_circle(laboratory: Laboratory) -> Outcome:
         "circle": around_the_circle(panels, kinds["contrastive"][0]["classes"]),
         "potential": marks({**measured, **paper}, "average Gaussian potential", levels={"minimum": floor}),
     }
-    holds = potentials["random initialisation"] > potentials["supervised"] > potentials["contrastive"]
+    holds = potentials["random initialization"] > potentials["supervised"] > potentials["contrastive"]
     excess, error = lead(kinds["contrastive"], kinds["supervised"], "potential")
     why = (
         f"The contrastive loss is {excess:+.3f} from supervised training, with a standard error of {error:.3f}; likely "
@@ -111,15 +113,15 @@ def features_on_the_circle(laboratory: Laboratory) -> Outcome:
 
 @claim(
     205,
-    "Points that minimise the pairwise Gaussian potential converge to the uniform law.",
+    "Points that minimize the pairwise Gaussian potential converge to the uniform law.",
     source="wang_isola",
     kind="monte_carlo",
     tolerance="64 points: potential within 0.1 %, harmonics of degree 1 to 4 under 1 % of random points'; 16: more",
 )
-def minimisers_are_uniform() -> Outcome:
+def minimizers_are_uniform() -> Outcome:
     few, many = POINTS
     starts = {(n, d): [_points(n, d, seed) for seed in range(STARTS)] for n in POINTS for d in (2, 3)}
-    ends = {cell: [_minimised(z) for z in points] for cell, points in starts.items()}
+    ends = {cell: [_minimized(z) for z in points] for cell, points in starts.items()}
     excess = {n: max(_excess(z) for d in (2, 3) for z in ends[n, d]) for n in POINTS}
     power = max(_power(z, degree) for d in (2, 3) for z in ends[many, d] for degree in DEGREES[:4])
     words = (
@@ -128,8 +130,8 @@ def minimisers_are_uniform() -> Outcome:
     )
     laws = {
         f"{many} random points": starts[many, 3],
-        f"{few} minimisers": ends[few, 3],
-        f"{many} minimisers": ends[many, 3],
+        f"{few} minimizers": ends[few, 3],
+        f"{many} minimizers": ends[many, 3],
     }
     powers = {name: {float(k): [_power(z, k) for z in points] for k in DEGREES} for name, points in laws.items()}
     picture = curves(powers, "degree of the harmonic on the sphere", "power / mean of random points")
@@ -139,9 +141,9 @@ def minimisers_are_uniform() -> Outcome:
 
 @claim(
     206,
-    "Without normalisation the softmax can be made arbitrarily sharp by scaling the features.",
+    "Without normalization the softmax can be made arbitrarily sharp by scaling the features.",
     source="wang_isola",
-    tolerance="loss under 1e-8 unnormalised, unchanged to 1e-12 normalised",
+    tolerance="loss under 1e-8 unnormalized, unchanged to 1e-12 normalized",
 )
 def scaling_sharpens_the_softmax() -> Outcome:
     z1 = normalize(_points(64, 16, 0), dim=1)
@@ -154,20 +156,20 @@ def scaling_sharpens_the_softmax() -> Outcome:
     falls = all(after < before for before, after in pairwise(losses)) and losses[-1] < 1e-8
     change = max(unit.values()) - min(unit.values())
     words = (
-        f"features times 1 to {FACTORS[-1]:g}: loss {losses[0]:.3f} to {losses[-1]:.1e} without normalisation, "
+        f"features times 1 to {FACTORS[-1]:g}: loss {losses[0]:.3f} to {losses[-1]:.1e} without normalization, "
         f"{unit[1.0]:.3f} with it (changes by {change:.0e})"
     )
-    series = {"as they are": raw, "normalised": unit}
+    series = {"as they are": raw, "normalized": unit}
     cells = {name: {x: [loss] for x, loss in values.items()} for name, values in series.items()}
     picture = curves(cells, "factor on all features", "contrastive loss in nats", logarithmic=True)
-    return Outcome(falls and change < 1e-12, words, {"raw": losses, "normalised": unit[1.0]}, {"loss": picture})
+    return Outcome(falls and change < 1e-12, words, {"raw": losses, "normalized": unit[1.0]}, {"loss": picture})
 
 
 def _points(n: int, d: int, seed: int) -> Tensor:
     return torch.randn(n, d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
-def _minimised(z: Tensor) -> Tensor:
+def _minimized(z: Tensor) -> Tensor:
     """The points after descent on their uniformity."""
 
     def uniformity_and_gradient(x: np.ndarray) -> tuple[float, np.ndarray]:

@@ -11,8 +11,8 @@ Verdict = Literal["confirmed", "not confirmed", "refuted"]
 
 SOURCES = {
     "wang_isola": "Wang & Isola (2020), alignment and uniformity. https://arxiv.org/abs/2005.10242",
-    "huang": "Huang et al. (2023), generalisation of contrastive learning. https://arxiv.org/abs/2111.00743",
-    "tschannen": "Tschannen et al. (2020), mutual information maximisation. https://arxiv.org/abs/1907.13625",
+    "huang": "Huang et al. (2023), generalization of contrastive learning. https://arxiv.org/abs/2111.00743",
+    "tschannen": "Tschannen et al. (2020), mutual information maximization. https://arxiv.org/abs/1907.13625",
     "limits": "McAllester & Stratos (2020); Poole et al. (2019); Song & Ermon (2020): limits of estimators",
     "haochen": "HaoChen et al. (2021), spectral contrastive loss. https://arxiv.org/abs/2106.04156",
     "flatnce": "Chen et al. (2021), FlatNCE. https://arxiv.org/abs/2107.01152",

@@ -12,16 +12,18 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from torch import nn
 
-from vergence import assembly, evaluation, features, optim, training
-from vergence.assembly import Assembled
+from vergence import evaluation, features
 from vergence.claims.claim import Outcome, claim
 from vergence.claims.infomax import PROBE, bound_of, probed, protocol, seeded
 from vergence.claims.laboratory import Laboratory, Row, column, mean, spoken
 from vergence.config import Config
 from vergence.information import info_nce
 from vergence.information.critics import Concat, Separable
-from vergence.learners.infomax import Infomax
+from vergence.learning import loop, optimizers
+from vergence.learning.infomax import Infomax
 from vergence.report.experiments import curves, marks, scatter
+from vergence.runs import assembly
+from vergence.runs.assembly import Assembled
 
 ESTIMATORS = {"InfoNCE": "infomax", "NWJ": "infomax_nwj"}
 CRITICS = ("bilinear", "separable", "concat")
@@ -206,8 +208,8 @@ def _trained(config: Config, critic: str, inner: int) -> Row:
     )
     learner = Infomax(parts.learner.method, *encoders, critic=joined, bound=info_nce, target=None)
     parts = replace(parts, learner=learner.to(assembly.device(config)))
-    optimiser = optim.optimiser(learner, config.optim)
-    for _ in training.fit(learner, optimiser, parts.samples, parts.recipe, parts.config):
+    optimizer = optimizers.optimizer(learner, config.optim)
+    for _ in loop.fit(learner, optimizer, parts.samples, parts.recipe, parts.config):
         pass
     chain = nn.Sequential(encoders[0], joined.x) if isinstance(joined, Separable) else encoders[0]
     accuracies = _probes(parts, chain)

@@ -15,7 +15,7 @@ from vergence.information import BOUNDS, staircase
 from vergence.information.critics import Concat
 from vergence.information.exact import correlated_information
 from vergence.information.samplers import shared_offset
-from vergence.report.colours import INK, LINE, QUIET, category
+from vergence.report.colors import INK, LINE, QUIET, category
 from vergence.report.experiments import curves
 
 STAIRS = (2.0, 4.0, 6.0, 8.0, 10.0)
@@ -150,13 +150,13 @@ def _trained(bound: str, steps: int, shared: bool, seed: int, *, batch: int = 12
     """A bound of fresh batches while a critic of pairs learns from them; the authors' critic has 5 layers of 10."""
     torch.manual_seed(seed)
     critic, values = Concat(1, 1, width=10, layers=5), np.empty(steps)
-    optimiser = torch.optim.Adam(critic.parameters(), lr=1e-3)
+    optimizer = torch.optim.Adam(critic.parameters(), lr=1e-3)
     for step in range(steps):
         pairs = shared_offset(batch, batch=batch if shared else 1, seed=seed * steps + step)
         value = BOUNDS[bound](critic(pairs.x.float(), pairs.y.float()))
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         (-value).backward()
-        optimiser.step()
+        optimizer.step()
         values[step] = value.item()
     return {"mean": float(values[steps // 2 :].mean()), "line": _line(values)}
 

@@ -101,7 +101,7 @@ def simplex() -> Outcome:
     source="wang_isola",
     tolerance="1e-12",
 )
-def supplement_normalisation() -> Outcome:
+def supplement_normalization() -> Outcome:
     z = _directions(12, 5)
     kernel = torch.exp(-2 * torch.cdist(z, z).square()).fill_diagonal_(0)
     printed = (2 / (12 * 11) * kernel.sum()).log()
@@ -192,7 +192,7 @@ def logarithm_inside() -> Outcome:
 
 @claim(
     13,
-    "The mean inner product is minimised by two opposite points, which do not minimise uniformity.",
+    "The mean inner product is minimized by two opposite points, which do not minimize uniformity.",
     source="wang_isola",
     tolerance="strict",
 )

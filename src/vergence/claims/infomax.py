@@ -15,14 +15,16 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from vergence import assembly, evaluation, features, optim, training
-from vergence.assembly import Assembled
+from vergence import evaluation, features
 from vergence.claims.claim import Outcome, claim
 from vergence.claims.laboratory import Laboratory, Row, column, mean, spoken
 from vergence.claims.tschannen import log_condition_numbers
 from vergence.config import Config, Optim, Watching
 from vergence.data import Samples
+from vergence.learning import loop, optimizers
 from vergence.report.experiments import curves
+from vergence.runs import assembly
+from vergence.runs.assembly import Assembled
 
 BATCHES = 30  # over which a bound is averaged
 POINTS = 5  # measurements along a training, both ends among them
@@ -89,13 +91,13 @@ def the_held_out_bound_sees_held_out_pairs() -> Outcome:
     parts = assembly.assemble(
         Config("digits", "infomax", "mlp", "halves", batch=128, epochs=6, backbone=perceptron, optim=rate)
     )
-    for _ in training.fit(
-        parts.learner, optim.optimiser(parts.learner, rate), parts.samples, parts.recipe, parts.config
+    for _ in loop.fit(
+        parts.learner, optimizers.optimizer(parts.learner, rate), parts.samples, parts.recipe, parts.config
     ):
         pass
     x = parts.test.x[torch.arange(len(parts.test))]
     lower = x.shape[2] // 2
-    x[:, :, lower:] = x[training.epoch_order(len(x), 0, 0), :, lower:]
+    x[:, :, lower:] = x[loop.epoch_order(len(x), 0, 0), :, lower:]
     paired, exchanged = (bound_of(parts, samples) for samples in (parts.test, replace(parts.test, x=x)))
     return Outcome(paired - exchanged > 1, f"InfoNCE {paired:.2f} nats, and {exchanged:.2f} of exchanged halves")
 
@@ -140,7 +142,7 @@ def probe(parts: Assembled) -> float:
 
 
 def inverted(parts: Assembled) -> Row:
-    """What ``probed`` sees, and how far the inverse of a flow is from the standardised samples, at most."""
+    """What ``probed`` sees, and how far the inverse of a flow is from the standardized samples, at most."""
     return {**probed(parts), "inverse": inverse_error(parts)}
 
 
@@ -155,7 +157,7 @@ def bound_of(parts: Assembled, samples: Samples) -> float:
     """The learner's bound in nats, averaged over batches of these samples' halves as large as those of training."""
     learner, device, values = parts.learner, assembly.device(parts.config), []
     with features.frozen(learner):
-        for indices, x in islice(training.batches(samples, replace(parts.config, epochs=1)), BATCHES):
+        for indices, x in islice(loop.batches(samples, replace(parts.config, epochs=1)), BATCHES):
             outputs = learner.outputs(parts.recipe(x.to(device), indices.to(device)))
             values.append(float(learner.information(outputs)))
     return sum(values) / len(values)
@@ -164,8 +166,8 @@ def bound_of(parts: Assembled, samples: Samples) -> float:
 @torch.no_grad()
 def inverse_error(parts: Assembled, *, samples: int = 512, dtype: torch.dtype = torch.float32) -> float:
     """The largest error of a flow's inverse on test samples, in deviations of a pixel."""
-    standardise, flow = parts.learner.encoder
-    x, flow = standardise(_held_out(parts, samples)).flatten(1).to(dtype), copy.deepcopy(flow).to(dtype)
+    standardize, flow = parts.learner.encoder
+    x, flow = standardize(_held_out(parts, samples)).flatten(1).to(dtype), copy.deepcopy(flow).to(dtype)
     return float((flow.inverse(flow(x)) - x).abs().max())
 
 
@@ -186,10 +188,10 @@ def followed(laboratory: Laboratory, measure: Callable[[Assembled], Row], settin
 
 def _followed(config: Config, measure: Callable[[Assembled], Row]) -> Row:
     parts = assembly.assemble(config)
-    optimiser = optim.optimiser(parts.learner, config.optim)
-    total = training.steps_per_epoch(len(parts.samples), config.batch) * config.epochs
+    optimizer = optimizers.optimizer(parts.learner, config.optim)
+    total = loop.steps_per_epoch(len(parts.samples), config.batch) * config.epochs
     rows = [{"step": 0, **measure(parts)}]
-    for step in training.fit(parts.learner, optimiser, parts.samples, parts.recipe, parts.config):
+    for step in loop.fit(parts.learner, optimizer, parts.samples, parts.recipe, parts.config):
         if step.number in places(total):
             rows.append({"step": step.number, **measure(parts)})
     return {"rows": rows}

@@ -175,7 +175,7 @@ def the_interpolated_bound_exceeds_its_printed_ceiling() -> Outcome:
 )
 def cubing_changes_nothing() -> Outcome:
     draws = [draw(2000, nats=1.0, seed=7) for draw in (samplers.correlated_gaussians, samplers.cubed_gaussians)]
-    straight, cubed = (estimate(pairs.x, pairs.y, bound="neighbours").nats for pairs in draws)
+    straight, cubed = (estimate(pairs.x, pairs.y, bound="neighbors").nats for pairs in draws)
     holds = abs(straight - cubed) < 1e-9 and abs(straight - 1) < 0.05
     return Outcome(holds, f"{straight:.4f} before and {cubed:.4f} after cubing, in truth 1")
 
@@ -258,15 +258,15 @@ def _trained_info_nce(pairs: samplers.Pairs, *, batch: int = 128) -> float:
         scores = weight[0] * x[part] * y[part] + weight[1] * y[part] ** 2
         return torch.stack([bounds.info_nce(matrix) for matrix in scores]).mean()
 
-    optimiser = torch.optim.LBFGS([weight], max_iter=15, line_search_fn="strong_wolfe")
+    optimizer = torch.optim.LBFGS([weight], max_iter=15, line_search_fn="strong_wolfe")
 
     def closure() -> Tensor:
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss = -value(slice(0, len(x) // 4))
         loss.backward()
         return loss
 
-    optimiser.step(closure)
+    optimizer.step(closure)
     return value(slice(len(x) // 4, None)).item()
 
 

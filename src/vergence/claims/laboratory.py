@@ -15,12 +15,14 @@ from typing import Any
 
 import torch
 
-from vergence import assembly, evaluation, features, optim, training
-from vergence.assembly import Assembled
+from vergence import evaluation, features
 from vergence.config import Config, Watching
 from vergence.diagnostics import alignment, effective_rank, uniformity
-from vergence.run import write_bytes
-from vergence.tables import Rows
+from vergence.learning import loop, optimizers
+from vergence.runs import assembly
+from vergence.runs.assembly import Assembled
+from vergence.runs.run import write_bytes
+from vergence.tables import Table
 
 Row = dict[str, Any]
 
@@ -42,7 +44,7 @@ class Scale:
         return self.samples == 0
 
 
-SCALES = Rows(
+SCALES = Table(
     "scale",
     {
         "smallest": Scale("digits", 360, 2, 64, "convnet", 2, {"channels": (8, 16)}),
@@ -119,7 +121,7 @@ def measured(parts: Assembled) -> Row:
     classifiers: dict[str, Any] = {
         "probe": evaluation.linear_probe,
         "knn": evaluation.knn,
-        "centre": evaluation.nearest_centre,
+        "center": evaluation.nearest_center,
     }
     row: Row = {name: classifier(*arrays).accuracy for name, classifier in classifiers.items()}
     row["rank"] = effective_rank(test.h)
@@ -174,8 +176,8 @@ def _digest(rooms: Sequence[str]) -> str:
 
 def _trained(config: Config, measure: Callable[[Assembled], Row]) -> Row:
     parts = assembly.assemble(config)
-    optimiser = optim.optimiser(parts.learner, parts.config.optim)
-    losses = [step.loss for step in training.fit(parts.learner, optimiser, parts.samples, parts.recipe, parts.config)]
+    optimizer = optimizers.optimizer(parts.learner, parts.config.optim)
+    losses = [step.loss for step in loop.fit(parts.learner, optimizer, parts.samples, parts.recipe, parts.config)]
     with torch.no_grad():
         row = measure(parts)
     last = losses[-max(1, len(losses) // 10) :]

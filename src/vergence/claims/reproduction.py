@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 
 from vergence.claims.claim import SOURCES, Claim
 from vergence.claims.laboratory import Laboratory
-from vergence.report.colours import PAPER
+from vergence.report.colors import PAPER
 from vergence.report.pieces import drawn
-from vergence.run import write_bytes
+from vergence.runs.run import write_bytes
 from vergence.tables import UnknownName
 
 

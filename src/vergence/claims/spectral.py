@@ -11,7 +11,7 @@ from vergence.objectives import spectral
 from vergence.theory.graph import (
     AugmentationGraph,
     label_residual,
-    matrix_factorisation_loss,
+    matrix_factorization_loss,
     optimal_features,
     spectral_minimum,
     spectral_population_loss,
@@ -31,7 +31,7 @@ def _normal(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
-def _minimised(graph: AugmentationGraph, k: int) -> Tensor:
+def _minimized(graph: AugmentationGraph, k: int) -> Tensor:
     """Features that L-BFGS finds from a random start."""
     f = (0.5 * _normal(graph.nodes, k)).requires_grad_()
     solver = torch.optim.LBFGS(
@@ -56,16 +56,16 @@ def _sub_graphs() -> AugmentationGraph:
 
 @claim(
     71,
-    "The matrix factorisation loss is the spectral loss plus a constant, the squared norm of the normalised adjacency.",
+    "The matrix factorization loss is the spectral loss plus a constant, the squared norm of the normalized adjacency.",
     source="haochen",
     tolerance="1e-9",
 )
-def factorisation_is_the_spectral_loss() -> Outcome:
+def factorization_is_the_spectral_loss() -> Outcome:
     errors = []
     for seed in range(20):
         graph, f = _world(seed), _normal(12, 3, seed=seed)
-        constant = graph.normalised.power(2).sum()
-        difference = matrix_factorisation_loss(f, graph) - spectral_population_loss(f, graph)
+        constant = graph.normalized.power(2).sum()
+        difference = matrix_factorization_loss(f, graph) - spectral_population_loss(f, graph)
         errors.append(abs(difference.item() - constant))
     return within(max(errors), 1e-9)
 
@@ -79,7 +79,7 @@ def factorisation_is_the_spectral_loss() -> Outcome:
 )
 def minimum_is_the_top_eigenspace() -> Outcome:
     graph, k = _world(0), 3
-    f = _minimised(graph, k)
+    f = _minimized(graph, k)
     excess = abs(spectral_population_loss(f, graph).item() - spectral_minimum(graph, k))
     moments = torch.linalg.eigvalsh(f.T @ (graph.degrees[:, None] * f)).flip(0)
     error = max(excess, (moments - graph.eigenvalues(k)).abs().max().item())
@@ -91,7 +91,7 @@ def minimum_is_the_top_eigenspace() -> Outcome:
 
 @claim(
     73,
-    "The normalised adjacency is positive semi-definite with largest eigenvalue one, and the degree of an augmentation "
+    "The normalized adjacency is positive semi-definite with largest eigenvalue one, and the degree of an augmentation "
     "is its probability.",
     source="haochen",
     tolerance="1e-10",
@@ -100,7 +100,7 @@ def kernels_make_positive_graphs() -> Outcome:
     errors = []
     for seed in range(20):
         graph = _world(seed)
-        values = np.linalg.eigvalsh(graph.normalised.toarray())
+        values = np.linalg.eigvalsh(graph.normalized.toarray())
         marginal = graph.prior.numpy() @ graph.kernel.toarray()
         errors += [max(0.0, -values[0]), abs(values[-1] - 1), np.abs(graph.degrees.numpy() - marginal).max()]
     return within(max(errors), 1e-10)
@@ -260,20 +260,20 @@ def features_are_rescaled_eigenvectors() -> Outcome:
     graph = _world(0)
     raw = subspace_alignment(graph.eigenvectors(3), graph).largest_angle
     scaled = subspace_alignment(optimal_features(graph, 3), graph).largest_angle
-    words = f"raw eigenvectors are {raw:.1f} degrees from the minimiser's span, those divided by sqrt(w) {scaled:.2g}"
+    words = f"raw eigenvectors are {raw:.1f} degrees from the minimizer's span, those divided by sqrt(w) {scaled:.2g}"
     return Outcome(raw <= 1e-6, words)
 
 
 @claim(
     173,
-    "Any weighted graph is factorised exactly by as many features as it has nodes.",
+    "Any weighted graph is factorized exactly by as many features as it has nodes.",
     source="haochen",
     false=True,
     tolerance="1e-6",
 )
-def only_positive_graphs_factorise() -> Outcome:
+def only_positive_graphs_factorize() -> Outcome:
     triangle = AugmentationGraph.from_adjacency(np.ones((3, 3)) - np.eye(3))
-    left = spectral_population_loss(_minimised(triangle, 3), triangle).item() + triangle.normalised.power(2).sum()
+    left = spectral_population_loss(_minimized(triangle, 3), triangle).item() + triangle.normalized.power(2).sum()
     return Outcome(
         bool(left <= 1e-6),
         f"a triangle without self-loops (eigenvalues 1, -1/2, -1/2) keeps {left:.4f} of its norm 1.5",

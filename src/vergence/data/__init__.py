@@ -3,24 +3,24 @@
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
-from vergence.data.arrays import array, from_arrays
+from vergence import tables
+from vergence.data.arrays import array, divided, from_arrays
 from vergence.data.builtin import breast_cancer, digits, iris, wine
 from vergence.data.hub import hugging_face
 from vergence.data.images import folder
 from vergence.data.published import cifar10, cifar100, fashion_mnist, mnist, stl10
 from vergence.data.samples import Samples, in_memory, require_pairs
 from vergence.data.series import series
-from vergence.data.splits import carved, first
+from vergence.data.splits import carved, fewer
 from vergence.data.streaming import batches_of
 from vergence.data.text import text
-from vergence.tables import Rows, UnknownName
+from vergence.tables import Table, UnknownName
 
-__all__ = ["DATASETS", "SPLITS", "Samples", "batches_of", "from_arrays", "load"]
+__all__ = ["SOURCES", "SPLITS", "Samples", "batches_of", "from_arrays", "load"]
 
-DATASETS = Rows(
+SOURCES = Table(
     "dataset",
     {
         "digits": digits,
@@ -38,6 +38,7 @@ DATASETS = Rows(
         "series": series,
         "hf": hugging_face,
     },
+    room="data",
 )
 SPLITS = ("train", "test", "validation", "all")
 TEST_PER_TRAIN = 5  # a limit of 10,000 leaves 2,000 to test on, the proportion of CIFAR-10
@@ -48,7 +49,7 @@ def load(
 ) -> Samples:
     """The samples of a source: the name of a dataset, or ``folder:PATH``, ``array:PATH`` and the like.
 
-    ``limit`` keeps that many for training, the first of each class in equal numbers, and a fifth as many of the test
+    ``limit`` keeps that many for training, drawn from each class in equal numbers, and a fifth as many of the test
     split. ``validation`` is a share of the training split to hold out. What needs more than ``memory`` GiB stays on
     disk. Other options belong to the source. All options may stand behind it: ``folder:photos,size=96,limit=1000``.
     """
@@ -57,11 +58,12 @@ def load(
     given = {"limit": limit, "validation": validation, "memory": memory, **options}
     name, argument, settings = settled(source, given)
     limit, validation, memory = (settings.pop(key) for key in ("limit", "validation", "memory"))
-    row = partial(DATASETS[name], argument) if argument else DATASETS[name]
-    samples = row("train" if split == "validation" else split, **settings)
+    part = "train" if split == "validation" else split
+    row = SOURCES[name]
+    samples = divided(row, part) if not callable(row) else row(*([argument] if argument else []), part, **settings)
     samples = carved(samples, split, validation=validation)
     if limit:
-        samples = first(samples, max(1, limit // TEST_PER_TRAIN) if split == "test" else limit)
+        samples = fewer(samples, max(1, limit // TEST_PER_TRAIN) if split == "test" else limit)
     samples = in_memory(samples, memory=memory)
     return require_pairs(samples) if split in ("train", "all") else samples
 
@@ -69,8 +71,10 @@ def load(
 def settled(source: str, given: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
     """A source in its parts, with all options: ``folder:photos,size=96`` is ``("folder", "photos", {"size": 96})``."""
     plain, *written = re.split(r",(?=[a-z_]+=)", source)
-    name, _, argument = plain.partition(":")
-    row = DATASETS[name]
+    name, argument = parts(plain)
+    row = SOURCES[name]
+    if not callable(row):
+        return name, "", dict(given)
     if bool(argument) != (next(iter(inspect.signature(row).parameters)) != "split"):
         surplus = f"takes nothing after a colon. For fewer samples write {name},limit=10000"
         raise ValueError(f"{source!r}: {name} {surplus if argument else f'needs a place, as in {name}:PATH'}.")
@@ -80,6 +84,15 @@ def settled(source: str, given: Mapping[str, Any]) -> tuple[str, str, dict[str, 
         if key not in defaults:
             raise UnknownName(f"option of {name}", key, defaults)
     return name, argument, {**given, **{key: _value(key, text, defaults[key]) for key, text in texts.items()}}
+
+
+def parts(source: str) -> tuple[str, str]:
+    """The row of a source and what comes after it: ``folder:photos``; from outside ``package.module:row:photos``."""
+    name, _, argument = source.partition(":")
+    if name in tables.names("data") or name in tables.OLD_SPELLINGS:
+        return name, argument
+    attribute, _, rest = argument.partition(":")
+    return (f"{name}:{attribute}", rest) if attribute else (name, "")
 
 
 def _defaults(function: Callable[..., Samples]) -> dict[str, Any]:

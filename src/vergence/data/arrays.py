@@ -23,7 +23,7 @@ BLOCK = 2**24  # values looked at together, so that checking a large file needs 
 def array(path: str, split: str, *, labels: str = "", kind: str = "") -> Samples:
     """An array in a .npy, .npz or .parquet file; ``labels`` names a .npy or text file with one label a sample.
 
-    Two dimensions are vectors. Three are grey images ``[n, h, w]`` if whole numbers, else series ``[n, c, t]``. Four
+    Two dimensions are vectors. Three are gray images ``[n, h, w]`` if whole numbers, else series ``[n, c, t]``. Four
     are images, ``[n, h, w, c]`` or ``[n, c, h, w]``, of 0 to 255 if whole numbers, else of 0 to 1. ``kind`` overrules.
     A .npz holds ``x`` (and ``y`` or ``labels``), or ``x_train`` and ``x_test`` (and ``y_train``, ``y_test``).
     """
@@ -41,6 +41,14 @@ def from_arrays(x: ArrayLike | Tensor, labels: ArrayLike | Tensor | None = None,
     """Samples from arrays in memory, read by the same rules as a file."""
     samples = replace(from_array(_plain(x), kind=kind, source="x"), **label_fields(labels))
     return in_memory(samples, memory=math.inf)
+
+
+def divided(value: Any, split: str) -> Samples:
+    """Samples, or arrays ``x`` or ``(x, labels)``, that were given from Python, divided as a file of them would be."""
+    if isinstance(value, Samples):
+        return part(value, split)
+    x, labels = value if isinstance(value, tuple) and len(value) == 2 else (value, None)
+    return part(replace(from_array(_plain(x), kind="", source="memory"), **label_fields(labels)), split)
 
 
 def from_array(array: NDArray[Any], *, kind: str, source: str) -> Samples:

@@ -12,7 +12,7 @@ DIGITS_LEVELS = 16  # scikit-learn's digits count the dark pixels, 0 to 16, in b
 
 
 def digits(split: str) -> Samples:
-    """Handwritten digits: 1797 grey images of 8 x 8, 10 classes."""
+    """Handwritten digits: 1797 gray images of 8 x 8, 10 classes."""
     bunch = _bunch("digits")
     x = torch.from_numpy(bunch.images).mul(255 / DIGITS_LEVELS).round().to(torch.uint8).unsqueeze(1)
     return _part(x, "image", bunch, "digits", split)

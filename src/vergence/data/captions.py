@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from vergence.data.samples import Samples
-from vergence.data.text import PADDING, tokenised
+from vergence.data.text import PADDING, tokenized
 
 TABLES = ("captions.csv", "captions.jsonl")
 COLUMNS = ("file", "caption")
@@ -30,7 +30,7 @@ def captioned(samples: Samples, root: Path) -> Samples:
     missing = [name for name in names if not found.get(name, "").strip()]
     if missing:
         raise ValueError(f"{table} has no caption for {len(missing)} of {len(names)} images; one is {missing[0]}.")
-    tokens = tokenised([found[name] for name in names], length=LENGTH)
+    tokens = tokenized([found[name] for name in names], length=LENGTH)
     longest = int((tokens != PADDING).sum(1).max())
     return replace(samples, captions=tokens[:, :longest])
 

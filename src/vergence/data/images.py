@@ -37,7 +37,7 @@ def folder(path: str, split: str, *, size: int = 64, channels: int = 3) -> Sampl
     """A folder of images, its sub-folders taken as classes when there are several and every image lies in one.
 
     Sub-folders called train and test (or val) are the split, if both are there. The central square of each image is
-    resized to ``size``; transparency becomes white; ``channels=1`` makes grey. Unreadable files are skipped and named.
+    resized to ``size``; transparency becomes white; ``channels=1`` makes gray. Unreadable files are skipped and named.
     A table captions.csv or captions.jsonl with the columns file and caption gives the images their texts.
     """
     root = existing_folder(path)
@@ -48,7 +48,7 @@ def folder(path: str, split: str, *, size: int = 64, channels: int = 3) -> Sampl
     files = [str(file) for _, file in found]
     x = ImageFiles(partial(_opened, files), torch.arange(len(files)), size=size, channels=channels)
     samples = Samples(x, "image", names=[str(file.relative_to(root)) for _, file in found], source=f"folder:{path}")
-    samples = captioned(_labelled(samples, [file.relative_to(below).parts for below, file in found]), root)
+    samples = captioned(_labeled(samples, [file.relative_to(below).parts for below, file in found]), root)
     if not divisions:
         return part(samples, split)
     return samples.take(torch.tensor([i for i, (below, _) in enumerate(found) if below == divisions.get(split, below)]))
@@ -67,7 +67,7 @@ class ImageFiles:
         if self.size < 1:
             raise ValueError(f"size must be at least 1 pixel, not {self.size}.")
         if self.channels not in (1, 3):
-            raise ValueError(f"channels must be 1 (grey) or 3 (colour), not {self.channels}.")
+            raise ValueError(f"channels must be 1 (gray) or 3 (color), not {self.channels}.")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -175,7 +175,7 @@ def _image_files(root: Path) -> Iterator[Path]:
                 yield Path(place, name)
 
 
-def _labelled(samples: Samples, places: list[tuple[str, ...]]) -> Samples:
+def _labeled(samples: Samples, places: list[tuple[str, ...]]) -> Samples:
     """The samples with their sub-folders as classes, when that is what the sub-folders are."""
     classes = {name: number for number, name in enumerate(sorted({place[0] for place in places if len(place) > 1}))}
     if len(classes) < 2 or any(len(place) == 1 for place in places):

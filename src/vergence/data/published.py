@@ -66,30 +66,30 @@ STL10 = Published("http://ai.stanford.edu/~acoates/stl10/stl10_binary.tar.gz", "
 
 
 def mnist(split: str) -> Samples:
-    """MNIST: 60,000 + 10,000 handwritten digits, grey, 28 x 28, 10 classes."""
+    """MNIST: 60,000 + 10,000 handwritten digits, gray, 28 x 28, 10 classes."""
     return _samples("mnist", split, partial(_idx, MNIST, ("mnist", "MNIST/raw")), DIGITS)
 
 
 def fashion_mnist(split: str) -> Samples:
-    """Fashion-MNIST: 60,000 + 10,000 pictures of clothes, grey, 28 x 28, 10 classes."""
+    """Fashion-MNIST: 60,000 + 10,000 pictures of clothes, gray, 28 x 28, 10 classes."""
     folders = ("fashion_mnist", "fashion-mnist", "FashionMNIST/raw")
     return _samples("fashion_mnist", split, partial(_idx, FASHION_MNIST, folders), GARMENTS)
 
 
 def cifar10(split: str) -> Samples:
-    """CIFAR-10: 50,000 + 10,000 photographs of objects, colour, 32 x 32, 10 classes."""
+    """CIFAR-10: 50,000 + 10,000 photographs of objects, color, 32 x 32, 10 classes."""
     labels = _found("cifar10/labels.npz")
     return _samples("cifar10", split, partial(_sheets, labels) if labels else _cifar10, OBJECTS)
 
 
 def cifar100(split: str) -> Samples:
-    """CIFAR-100: 50,000 + 10,000 photographs of objects, colour, 32 x 32, 100 classes."""
+    """CIFAR-100: 50,000 + 10,000 photographs of objects, color, 32 x 32, 100 classes."""
     return _samples("cifar100", split, _cifar100, FINE_OBJECTS)
 
 
-def stl10(split: str, *, unlabelled: bool = False) -> Samples:
-    """STL-10: 5,000 + 8,000 photographs of objects, colour, 96 x 96, 10 classes; ``unlabelled`` trains on 100,000."""
-    return _samples("stl10", split, partial(_stl10, unlabelled), STL_OBJECTS)
+def stl10(split: str, *, unlabeled: bool = False) -> Samples:
+    """STL-10: 5,000 + 8,000 photographs of objects, color, 96 x 96, 10 classes; ``unlabeled`` trains on 100,000."""
+    return _samples("stl10", split, partial(_stl10, unlabeled), STL_OBJECTS)
 
 
 def _samples(name: str, split: str, read: Read, classes: tuple[str, ...]) -> Samples:
@@ -164,9 +164,9 @@ def _sheet(path: Path) -> Pixels:
     return grid.reshape(-1, 32, 100, 32, 3).transpose(0, 2, 4, 1, 3).reshape(-1, 3, 32, 32)
 
 
-def _stl10(unlabelled: bool, split: str) -> tuple[Pixels, NDArray[Any] | None]:
+def _stl10(unlabeled: bool, split: str) -> tuple[Pixels, NDArray[Any] | None]:
     """STL-10's binary files, left on disk: 96 x 96 of red, green and blue, column by column; labels count from 1."""
-    stem = "unlabeled" if unlabelled and split == "train" else split
+    stem = "unlabeled" if unlabeled and split == "train" else split
     names = [f"{stem}_X.bin"] if stem == "unlabeled" else [f"{stem}_X.bin", f"{stem}_y.bin"]
     folder = _holding("stl10", STL10, "stl10_binary", names)
     x = np.memmap(folder / names[0], np.uint8, "r").reshape(-1, 3, 96, 96).transpose(0, 1, 3, 2)

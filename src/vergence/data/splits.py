@@ -4,10 +4,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from vergence.counters import GOLDEN, mixed
 from vergence.data.samples import Samples
 
 TEST_SHARE = 0.2  # of each class, for sources that come without a test set
-SALTS = {"test": 1, "validation": 2}  # so that the two draws are independent
+SALTS = {"test": 1, "validation": 2, "limit": 3}  # so that the draws are independent
 
 
 def part(samples: Samples, split: str) -> Samples:
@@ -32,14 +33,14 @@ def carved(samples: Samples, split: str, *, validation: float) -> Samples:
     return _divided(samples, validation, salt=SALTS["validation"], keep_held_out=split == "validation")
 
 
-def first(samples: Samples, limit: int) -> Samples:
-    """At most ``limit`` samples, the first of each class in equal numbers as far as that goes, in original order."""
+def fewer(samples: Samples, limit: int) -> Samples:
+    """At most ``limit`` samples, drawn evenly from every class in equal numbers as far as that goes, in their order."""
     if limit < 1:
         raise ValueError(f"limit must be at least 1, not {limit}.")
     if limit >= len(samples):
         return samples
-    positions = np.arange(len(samples))
-    order = np.lexsort((positions, _ranks(_groups(samples), positions)))
+    keys = _hashed(len(samples), SALTS["limit"])
+    order = np.lexsort((keys, _ranks(_groups(samples), keys)))
     return samples.take(torch.from_numpy(np.sort(order[:limit])))
 
 
@@ -69,8 +70,5 @@ def _ranks(groups: NDArray[np.int64], keys: NDArray[np.generic]) -> NDArray[np.i
 
 
 def _hashed(n: int, salt: int) -> NDArray[np.uint64]:
-    """SplitMix64 of 0, 1, ..., n - 1 (Steele, Lea & Flood 2014): fixed numbers without order."""
-    z = (np.arange(n, dtype=np.uint64) + np.uint64(salt << 40)) * np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
+    """Fixed numbers without order for 0, 1, ..., n - 1."""
+    return mixed((torch.arange(n) + (salt << 40)) * GOLDEN).numpy().view(np.uint64)

@@ -17,7 +17,7 @@ from vergence.data.arrays import label_fields
 from vergence.data.files import existing_file, uncompressed
 from vergence.data.samples import Samples
 from vergence.data.splits import part
-from vergence.tables import Rows
+from vergence.tables import Table
 
 PADDING = 0
 WORDS = re.compile(r"\w+|[^\w\s]")
@@ -42,20 +42,20 @@ def text(path: str, split: str, *, tokens: str = "word", length: int = 64, vocab
 
 def from_texts(texts: Sequence[str], *, tokens: str, length: int, vocabulary: int, source: str) -> Samples:
     """Texts as samples; their names are the texts themselves."""
-    x = tokenised(texts, tokens=tokens, length=length, vocabulary=vocabulary)
+    x = tokenized(texts, tokens=tokens, length=length, vocabulary=vocabulary)
     return Samples(x, "text", names=texts, source=source)
 
 
-def tokenised(
+def tokenized(
     texts: Sequence[str], *, tokens: str = "word", length: int = 64, vocabulary: int = 32768
 ) -> Int[Tensor, "n t"]:
     """The first ``length`` tokens of each text, with padding behind."""
     if length < 1 or vocabulary < 2:
         raise ValueError(f"length must be at least 1 and vocabulary at least 2, not {length} and {vocabulary}.")
-    tokenise = TOKENISERS[tokens]
+    tokenize = TOKENIZERS[tokens]
     rows = np.full((len(texts), length), PADDING, np.int64)
     for row, content in zip(rows, texts, strict=True):
-        found = tokenise(content, vocabulary)[:length]
+        found = tokenize(content, vocabulary)[:length]
         row[: len(found)] = found
     return torch.from_numpy(rows)
 
@@ -70,7 +70,7 @@ def utf8(content: str, vocabulary: int) -> list[int]:
     return [1 + byte % (vocabulary - 1) for byte in content.encode()]
 
 
-TOKENISERS: dict[str, Callable[[str, int], list[int]]] = Rows("tokens", {"word": words, "byte": utf8})
+TOKENIZERS: dict[str, Callable[[str, int], list[int]]] = Table("tokens", {"word": words, "byte": utf8})
 
 
 @cache

@@ -15,9 +15,9 @@ from vergence.diagnostics.spectrum import (
     spectrum,
 )
 from vergence.diagnostics.thermometer import SCALES, Thermometer, coincidences, thermometer
-from vergence.tables import Rows
+from vergence.tables import Table
 
-DIAGNOSTICS = Rows(
+DIAGNOSTICS = Table(
     "diagnostic",
     {
         "thermometer": thermometer,
@@ -40,6 +40,7 @@ DIAGNOSTICS = Rows(
         "negatives": negatives,
         "selection": selection,
     },
+    room="diagnostics",
 )
 
 __all__ = [

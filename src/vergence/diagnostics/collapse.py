@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from vergence.diagnostics.arrays import Array, chosen_rows, sampled, unit
-from vergence.diagnostics.geometry import ANCHORS, neighbours
+from vergence.diagnostics.geometry import ANCHORS, neighbors
 from vergence.diagnostics.spectrum import dead_directions, entropy_rank
 
 Kind = Literal["complete", "dimensional", "cluster", "none"]
@@ -54,7 +54,7 @@ def collapse(h: Array, *, seed: int = 0) -> Collapse:
     rows = unit(sampled(h, 50_000, seed=seed))
     n, d = rows.shape
     room = min(d, n - 1)
-    values, directions = _centred_spectrum(rows)
+    values, directions = _centered_spectrum(rows)
     variance = float(values.square().sum() / n)
     dead = dead_directions(values[:room])
     rank = entropy_rank(values.square())
@@ -80,15 +80,15 @@ def _judged(
     return "none", (f"The unit rows have a variance of {variance:.2g}.", spent)
 
 
-def _centred_spectrum(rows: Tensor) -> tuple[Tensor, Tensor]:
+def _centered_spectrum(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Singular values around the mean, largest first, and their directions as columns."""
-    centred = rows.double() - rows.double().mean(dim=0)
-    eigenvalues, directions = torch.linalg.eigh(centred.T @ centred)
+    centered = rows.double() - rows.double().mean(dim=0)
+    eigenvalues, directions = torch.linalg.eigh(centered.T @ centered)
     return eigenvalues.clamp(min=0).flip(0).sqrt(), directions.flip(1)
 
 
 def _tightness(rows: Tensor, *, seed: int) -> float:
     anchors = torch.from_numpy(chosen_rows(len(rows), ANCHORS, seed=seed)).to(rows.device)
-    nearest, _ = neighbours(rows, anchors, k=1)
+    nearest, _ = neighbors(rows, anchors, k=1)
     typical = 1 - rows.double().mean(dim=0).square().sum() * len(rows) / (len(rows) - 1) + 1 / (len(rows) - 1)
     return float((1 - nearest.double().median()).clamp(min=0) / typical.clamp(min=1e-12))

@@ -14,7 +14,7 @@ from vergence.diagnostics import estimate
 from vergence.diagnostics.arrays import Array, loaded, unit
 from vergence.diagnostics.collapse import Collapse
 from vergence.diagnostics.estimate import Estimate
-from vergence.diagnostics.geometry import neighbours
+from vergence.diagnostics.geometry import neighbors
 from vergence.diagnostics.negatives import Negatives
 from vergence.diagnostics.thermometer import Thermometer
 
@@ -26,8 +26,8 @@ FALSE = 0.3  # share of negatives that are positives: above what ten or even fou
 BLUNT = 0.6  # nats between collapse and floor: reached at T = 2 / 0.6
 SHARP = 1.5  # effective number of negatives
 COLD, CAP = 0.05, 0.1  # temperature below those in use, and variance of unit embeddings below healthy ones
-CONTRADICTED = 0.05  # share of labels against confident neighbours
-HIDDEN = 0.5  # share of labels that neighbours contradict, above which wrong labels look like overlapping classes
+CONTRADICTED = 0.05  # share of labels against confident neighbors
+HIDDEN = 0.5  # share of labels that neighbors contradict, above which wrong labels look like overlapping classes
 EVENLY = 0.6  # their error over that of all: 0.54 at most for overlapping classes, 0.64 and more for flipped labels
 
 
@@ -98,7 +98,7 @@ def shuffled_pairs(match: Estimate) -> Finding | None:
 def steadiness(h: Array, *, blocks: tuple[int, ...] = (512, 256, 128, 64, 32, 16)) -> tuple[float, int]:
     """Variance of the means of consecutive blocks over that of independent rows, and the block size it is least for.
 
-    Near 1 for rows in a random order, above for sorted ones. Near 0 when every block was normalised by itself.
+    Near 1 for rows in a random order, above for sorted ones. Near 0 when every block was normalized by itself.
     """
     rows = loaded(h[:STEADY_ROWS]).double()
     spread = rows.var(dim=0)
@@ -137,9 +137,9 @@ def confident_errors(predictions: Tensor, confidence: Tensor, labels: Tensor) ->
     return float(wrong[surest].mean()), float(wrong.mean())
 
 
-def neighbour_votes(rows: Tensor, labels: Tensor, *, k: int = 20) -> tuple[Tensor, Tensor]:
+def neighbor_votes(rows: Tensor, labels: Tensor, *, k: int = 20) -> tuple[Tensor, Tensor]:
     """For each row the label most frequent among its nearest others, and its share of their votes."""
-    _, nearest = neighbours(unit(rows), torch.arange(len(rows), device=rows.device), k=k)
+    _, nearest = neighbors(unit(rows), torch.arange(len(rows), device=rows.device), k=k)
     votes = torch.zeros(len(rows), int(labels.max()) + 1, device=rows.device)
     votes.scatter_add_(1, labels[nearest], torch.ones_like(nearest, dtype=votes.dtype))
     share = votes / nearest.shape[1]
@@ -147,17 +147,17 @@ def neighbour_votes(rows: Tensor, labels: Tensor, *, k: int = 20) -> tuple[Tenso
 
 
 def label_noise(surest: float, overall: float) -> Finding | None:
-    """Wrong labels are spread evenly; honest errors gather where neighbours disagree."""
+    """Wrong labels are spread evenly; honest errors gather where neighbors disagree."""
     if surest < CONTRADICTED or surest < EVENLY * overall or overall > HIDDEN:
         return None
     sentence = (
-        f"Where neighbours agree most, {100 * surest:.0f} % of labels contradict them ({100 * overall:.0f} % overall)."
+        f"Where neighbors agree most, {100 * surest:.0f} % of labels contradict them ({100 * overall:.0f} % overall)."
     )
     return Finding("label noise", sentence, "confident errors", "Look at the contradicted samples: labels are wrong.")
 
 
 def raw_loss(batches: Sequence[tuple[Tensor, ...]], *, temperature: float) -> float:
-    """The mean nt_xent of raw products: what a loss that forgets to normalise would show."""
+    """The mean nt_xent of raw products: what a loss that forgets to normalize would show."""
     values = []
     for first, second, *_ in batches:
         z = torch.cat([first, second]).double()
@@ -167,7 +167,7 @@ def raw_loss(batches: Sequence[tuple[Tensor, ...]], *, temperature: float) -> fl
     return float(torch.stack(values).mean())
 
 
-def unnormalised_input(scale: Thermometer, again: float, raw: float, norm: float) -> Finding | None:
+def unnormalized_input(scale: Thermometer, again: float, raw: float, norm: float) -> Finding | None:
     """The loss is what nt_xent of raw products gives, and not what that of directions gives, ``again``."""
     loss, span = scale.loss, scale.chance - scale.floor
     if scale.objective != "nt_xent" or loss is None or 0.9 < norm < 1.1:
@@ -176,7 +176,7 @@ def unnormalised_input(scale: Thermometer, again: float, raw: float, norm: float
         return None
     sentence = f"The loss {loss:.3g} fits raw rows ({raw:.3g}, mean length {norm:.3g}), not directions ({again:.3g})."
     advice = "Divide embeddings by their length before the loss."
-    return Finding("unnormalised input", sentence, "held_out_loss", advice)
+    return Finding("unnormalized input", sentence, "held_out_loss", advice)
 
 
 def temperature_too_high(scale: Thermometer) -> Finding | None:
@@ -242,7 +242,7 @@ def frozen_projector(weights: Mapping[str, Tensor]) -> Finding | None:
     sentence = (
         f"{len(untouched)} of {len(matrices)} matrices of the projector are as they were drawn: {', '.join(untouched)}."
     )
-    advice = "Hand the projector's parameters to the optimiser, and do not detach its input."
+    advice = "Hand the projector's parameters to the optimizer, and do not detach its input."
     return Finding("frozen projector", sentence, "projector", advice)
 
 
@@ -266,7 +266,7 @@ GRAVITY = (
     "shuffled pairs",
     "wrong layer",
     "batch statistics leak",
-    "unnormalised input",
+    "unnormalized input",
     "frozen projector",
     "impossible loss",
     "temperature too low",

@@ -12,7 +12,7 @@ from torch import Tensor
 from vergence.diagnostics import estimate
 from vergence.diagnostics.arrays import Array, chosen_rows, chunks, labels_for, sampled, shape, unit
 from vergence.diagnostics.estimate import Estimate
-from vergence.diagnostics.geometry import ANCHORS, CANDIDATES, neighbours
+from vergence.diagnostics.geometry import ANCHORS, CANDIDATES, neighbors
 
 NEAR = 1e-4  # 1 - cosine: two encodings of one image differ by no more after lossy storage
 BATCHES = 16
@@ -31,7 +31,7 @@ class Duplicates:
 class Negatives:
     """What the negatives of a batch of ``batch`` pairs are like.
 
-    ``false_share`` of the negatives are positives in truth, judged ``by`` labels or neighbours; a class that is one
+    ``false_share`` of the negatives are positives in truth, judged ``by`` labels or neighbors; a class that is one
     point would give nt_xent at least ``floor``. ``effective`` is the effective sample size over the number of
     negatives, in (0, 1]. ``vanished_*`` is the share of anchors whose positive has gradient exactly zero.
     """
@@ -75,7 +75,7 @@ def negatives(
     return Negatives(
         duplicates(z1, seed=seed),
         false_share,
-        "labels" if labels is not None else "neighbours closer than the positive, both ways",
+        "labels" if labels is not None else "neighbors closer than the positive, both ways",
         false_negative_floor(false_share.value, n=batch, temperature=temperature),
         estimate.mean(effective.double().cpu().numpy()),
         float(vanished32.double().mean()),
@@ -91,7 +91,7 @@ def duplicates(h: Array, *, seed: int = 0) -> Duplicates:
     exact = len(digests) - len(np.unique(digests))
     rows = unit(sampled(h, CANDIDATES, seed=seed))
     anchors = torch.from_numpy(chosen_rows(len(rows), ANCHORS, seed=seed)).to(rows.device)
-    nearest, _ = neighbours(rows, anchors, k=1)
+    nearest, _ = neighbors(rows, anchors, k=1)
     near = estimate.mean((nearest[:, 0] > 1 - NEAR).double().cpu().numpy())
     return Duplicates(exact, near, len(digests))
 

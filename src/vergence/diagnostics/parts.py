@@ -105,12 +105,12 @@ def classes(h: Array, targets: Tensor, *, seed: int = 0) -> Part:
         return Part({})
     rows = sampled(h, 2 * PAIRS, seed=seed)
     labels = targets[torch.from_numpy(chosen_rows(len(targets), 2 * PAIRS, seed=seed))].to(rows.device)
-    surest, overall = faults.confident_errors(*faults.neighbour_votes(rows, labels), labels)
-    centres = divergence(h, targets, seed=seed)
+    surest, overall = faults.confident_errors(*faults.neighbor_votes(rows, labels), labels)
+    centers = divergence(h, targets, seed=seed)
     measured = {
         "tolerance": tolerance(h, targets),
-        "divergence_max": centres.maximum,
-        "divergence_mean": centres.mean,
+        "divergence_max": centers.maximum,
+        "divergence_mean": centers.mean,
         "confident_errors": {**share(surest, n=max(1, len(labels) // 4)).to_dict(), "overall": overall},
     }
     return Part(measured, (faults.label_noise(surest, overall),))
@@ -161,7 +161,7 @@ def _contrast(
         faults.temperature_too_high(scale),
         faults.temperature_too_low(found, collapse(z1, seed=seed).variance),
         faults.false_negatives(found),
-        faults.unnormalised_input(scale, again, raw, norms(z1).mean.value),
+        faults.unnormalized_input(scale, again, raw, norms(z1).mean.value),
     )
     return Part(measured, findings)
 

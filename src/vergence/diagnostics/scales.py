@@ -51,7 +51,7 @@ def info_nce(n: int, d: int, *, temperature: float, negatives: int | None = None
 
 
 def two_modal(n: int, d: int, *, temperature: float) -> Scale:
-    """The mean of two ``info_nce``, which one simplex minimises together."""
+    """The mean of two ``info_nce``, which one simplex minimizes together."""
     return info_nce(n, d, temperature=temperature)
 
 
@@ -63,7 +63,7 @@ def nt_xent(n: int, d: int, *, temperature: float) -> Scale:
 
 
 def supervised(n: int, d: int, *, temperature: float, classes: int | None = None) -> Scale:
-    """With ``classes`` equally frequent in the batch: the simplex of class centres; else the floor for any labels.
+    """With ``classes`` equally frequent in the batch: the simplex of class centers; else the floor for any labels.
 
     References:
         Graf et al. (2021), Theorem 2. https://arxiv.org/abs/2102.08817
@@ -121,7 +121,7 @@ def alignment(n: int, d: int, *, alpha: float) -> Scale:
 def uniformity(n: int, d: int, *, t: float) -> Scale:
     """Zero at collapse; at random -2t + log 0F1(; d/2; t^2); the floor holds for n distinct points.
 
-    The uniform law minimises the energy with self-pairs, so n points without them reach at least
+    The uniform law minimizes the energy with self-pairs, so n points without them reach at least
     log((n e^L - 1) / (n - 1)); the simplex gives -2tn / (n - 1). The larger of the two bounds is the floor.
     """
     uniform = -2 * t + log_bessel(d, 2 * t)
@@ -141,7 +141,7 @@ def spectral(n: int, d: int, *, mu: float) -> Scale:
     """mu - 2 at collapse on the boundary of the ball; -2 + mu (n - d) / (d (n - 1)) at the floor when n > d, else -2.
 
     For n > d: a matrix of rank d has squared norm at least trace^2 / d. With P the mean positive product and
-    products of at most mu this leaves -2P + max(0, nP^2 / d - mu P) / (n - 1), minimised over P.
+    products of at most mu this leaves -2P + max(0, nP^2 / d - mu P) / (n - 1), minimized over P.
     """
     rigorous = 2 * (n - 1) >= mu * (2 * n / d + 1)  # else negative products could pay, and only -2 is safe
     best = min(mu, max(d * mu / n, d * (2 * (n - 1) + mu) / (2 * n)))
@@ -155,7 +155,7 @@ def barlow_twins(n: int, d: int, *, off_diagonal: float) -> Scale:
     """d at collapse (constant columns correlate with nothing); zero at the floor if d < n.
 
     A correlation matrix of n rows has rank n - 1; with c the mean of its diagonal the loss is at least
-    d - 2dc + (1 - w) d c^2 + w d^2 c^2 / (n - 1), minimised over c. At random E C_ij^2 = 1 / (n - 1).
+    d - 2dc + (1 - w) d c^2 + w d^2 c^2 / (n - 1), minimized over c. At random E C_ij^2 = 1 / (n - 1).
     """
     rank, crowded = n - 1, d > n - 1 and off_diagonal <= 1
     floor = d * (1 - 1 / (1 - off_diagonal + off_diagonal * d / rank)) if crowded else 0.0

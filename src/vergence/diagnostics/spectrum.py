@@ -39,9 +39,9 @@ class Moments:
         mean = self.total.sum(dim=0) / self.n
         return self.product.sum(dim=0) / self.n - torch.outer(mean, mean)
 
-    def singular_values(self, *, centred: bool = False) -> Tensor:
+    def singular_values(self, *, centered: bool = False) -> Tensor:
         """Singular values of the rows, largest first, resolved down to 1e-8 of the largest."""
-        gram = self.covariance() * self.n if centred else self.product.sum(dim=0)
+        gram = self.covariance() * self.n if centered else self.product.sum(dim=0)
         return torch.linalg.eigvalsh(gram).clamp(min=0).flip(0).sqrt()[: self.n]
 
 
@@ -62,19 +62,19 @@ def moments(h: Array, *, groups: int = GROUPS) -> Moments:
     return Moments(count, total, product)
 
 
-def singular_values(h: Array, *, centred: bool = False) -> Tensor:
+def singular_values(h: Array, *, centered: bool = False) -> Tensor:
     """Singular values of the matrix of rows, largest first, in float64."""
     n, d = shape(h)
     if n > d:
-        return moments(h, groups=1).singular_values(centred=centred)
+        return moments(h, groups=1).singular_values(centered=centered)
     rows = loaded(h).double()
-    return torch.linalg.svdvals(rows - rows.mean(dim=0) if centred else rows)
+    return torch.linalg.svdvals(rows - rows.mean(dim=0) if centered else rows)
 
 
 def effective_rank(h: Array) -> float:
     r"""RankMe: exp of the entropy of p_k = sigma_k / ||sigma||_1 + 1e-7, from 1 (one direction) to min(n, d).
 
-    Of the rows as they are: neither centred nor normalised. Others print different numbers under this name; see
+    Of the rows as they are: neither centered nor normalized. Others print different numbers under this name; see
     :func:`effective_rank_variants`.
 
     References:
@@ -85,24 +85,24 @@ def effective_rank(h: Array) -> float:
 
 def effective_rank_variants(h: Array) -> dict[str, float]:
     """The numbers that papers and libraries print as an effective rank, by what they compute."""
-    return _variants(singular_values(h), singular_values(h, centred=True))
+    return _variants(singular_values(h), singular_values(h, centered=True))
 
 
-def _variants(values: Tensor, centred: Tensor) -> dict[str, float]:
+def _variants(values: Tensor, centered: Tensor) -> dict[str, float]:
     return {
-        "singular values, uncentred, 1e-7 (RankMe; vergence)": entropy_rank(values, epsilon=EPSILON),
-        "singular values, uncentred, 1e-5 (stable-pretraining)": entropy_rank(values, epsilon=1e-5),
-        "singular values, uncentred, no epsilon (Roy & Vetterli 2007)": entropy_rank(values),
-        "singular values, centred": entropy_rank(centred),
-        "eigenvalues of the covariance, 1e-7 (reptrix)": entropy_rank(centred**2, epsilon=EPSILON),
+        "singular values, uncentered, 1e-7 (RankMe; vergence)": entropy_rank(values, epsilon=EPSILON),
+        "singular values, uncentered, 1e-5 (stable-pretraining)": entropy_rank(values, epsilon=1e-5),
+        "singular values, uncentered, no epsilon (Roy & Vetterli 2007)": entropy_rank(values),
+        "singular values, centered": entropy_rank(centered),
+        "eigenvalues of the covariance, 1e-7 (reptrix)": entropy_rank(centered**2, epsilon=EPSILON),
         "eigenvalues of the second moment": entropy_rank(values**2),
-        "participation ratio": participation_ratio(centred),
-        "stable rank": stable_rank(centred),
+        "participation ratio": participation_ratio(centered),
+        "stable rank": stable_rank(centered),
     }
 
 
 def entropy_rank(values: Tensor, *, epsilon: float = 0.0) -> float:
-    """exp of the entropy of values as shares of their sum; the shares are not renormalised after adding epsilon."""
+    """exp of the entropy of values as shares of their sum; the shares are not renormalized after adding epsilon."""
     if float(values.sum()) == 0:
         return 1.0
     return float(torch.special.entr(values / values.sum() + epsilon).sum().exp())
@@ -162,12 +162,12 @@ def lidar(z1: Array, z2: Array) -> float:
     """
     shape(z1, "z1"), shape(z2, "z2")
     first, second = loaded(z1, "z1").double(), loaded(z2, "z2").double()
-    centre, half = (first + second) / 2, (first - second) / 2
-    centre = centre - centre.mean(dim=0)
-    n, d = centre.shape
+    center, half = (first + second) / 2, (first - second) / 2
+    center = center - center.mean(dim=0)
+    n, d = center.shape
     # Two views have the unbiased within-sample covariance 2 half half'.
     within = 2 * half.T @ half / n + WITHIN * torch.eye(d, dtype=half.dtype, device=half.device)
-    whitened = torch.linalg.solve_triangular(torch.linalg.cholesky(within), centre.T, upper=False)
+    whitened = torch.linalg.solve_triangular(torch.linalg.cholesky(within), center.T, upper=False)
     return entropy_rank(torch.linalg.eigvalsh(whitened @ whitened.T / (n - 1)).clamp(min=0), epsilon=EPSILON)
 
 
@@ -188,12 +188,12 @@ class Spectrum:
 
 
 def spectrum(h: Array | Moments) -> Spectrum:
-    """The whole spectrum of rows, streamed. Participation ratio, stable rank and decay are of the centred rows."""
+    """The whole spectrum of rows, streamed. Participation ratio, stable rank and decay are of the centered rows."""
     found = h if isinstance(h, Moments) else moments(h)
     parts = [found.without(group) for group in range(len(found.count))]
-    plain, centred = found.singular_values(), found.singular_values(centred=True)
+    plain, centered = found.singular_values(), found.singular_values(centered=True)
     plain_parts = [part.singular_values() for part in parts]
-    centred_parts = [part.singular_values(centred=True) for part in parts]
+    centered_parts = [part.singular_values(centered=True) for part in parts]
 
     def jackknifed(measure: Callable[[Tensor], float], values: Tensor, without: list[Tensor]) -> Estimate:
         return estimate.jackknife(measure(values), [measure(part) for part in without], n=found.n)
@@ -201,14 +201,14 @@ def spectrum(h: Array | Moments) -> Spectrum:
     return Spectrum(
         plain,
         jackknifed(lambda values: entropy_rank(values, epsilon=EPSILON), plain, plain_parts),
-        jackknifed(participation_ratio, centred, centred_parts),
-        jackknifed(stable_rank, centred, centred_parts),
-        jackknifed(decay_exponent, centred, centred_parts),
-        dead_directions(centred),
-        _variants(plain, centred),
+        jackknifed(participation_ratio, centered, centered_parts),
+        jackknifed(stable_rank, centered, centered_parts),
+        jackknifed(decay_exponent, centered, centered_parts),
+        dead_directions(centered),
+        _variants(plain, centered),
     )
 
 
-def dead_directions(centred: Tensor) -> int:
+def dead_directions(centered: Tensor) -> int:
     """How many directions carry less than 1e-4 of the standard deviation of the strongest."""
-    return int((centred < DEAD * centred[0]).sum()) if float(centred[0]) else len(centred)
+    return int((centered < DEAD * centered[0]).sum()) if float(centered[0]) else len(centered)

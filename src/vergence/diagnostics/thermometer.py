@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 from vergence.diagnostics import scales
 from vergence.objectives import OBJECTIVES
-from vergence.tables import Rows
+from vergence.tables import Table
 
 Verdict = Literal["not started", "collapsed", "learning", "near the floor", "impossible", "unknown"]
 
-SCALES = Rows(
+SCALES = Table(
     "objective",
     {
         "info_nce": scales.info_nce,
@@ -144,7 +144,7 @@ def _reading(scale: scales.Scale, loss: float | None, equal: tuple[str, ...]) ->
     position = (scale.chance - loss) / (scale.chance - scale.floor)
     if abs(loss - scale.chance) <= allowed or abs(position) < BARELY / 10:
         return "collapsed", (
-            f"{loss:.4g} is the value when all embeddings coincide. An encoder that has just been initialised can show "
+            f"{loss:.4g} is the value when all embeddings coincide. An encoder that has just been initialized can show "
             "it too: look at the embeddings, or whether the loss moves within an epoch, to tell the two apart."
         )
     if position < BARELY:
@@ -156,7 +156,7 @@ def _reading(scale: scales.Scale, loss: float | None, equal: tuple[str, ...]) ->
 
 
 def _reading_without_chance(scale: scales.Scale, loss: float) -> tuple[Verdict, str]:
-    """For objectives that collapse minimises: their value can show that nothing was learned, not that something was."""
+    """For objectives that collapse minimizes: their value can show that nothing was learned, not that something was."""
     if scale.random == scale.floor:
         return "unknown", f"This value says nothing: {scale.note}."
     done = (scale.random - loss) / (scale.random - scale.floor)

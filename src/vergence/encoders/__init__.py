@@ -1,7 +1,9 @@
 """Encoders: a row builds a backbone for samples of a shape; ``encoder.width`` is the width of its representation."""
 
+import copy
 from typing import Any
 
+import torch
 from torch import nn
 
 from vergence.encoders.convolutional import alexnet, convnet, halfnet, temporal_convnet
@@ -11,10 +13,10 @@ from vergence.encoders.layers import cut, layers
 from vergence.encoders.mlp import mlp, perceptron, residual_mlp, with_width
 from vergence.encoders.recurrent import bigru
 from vergence.encoders.resnet import resnet18, resnet50
-from vergence.encoders.standard import Standardise
-from vergence.tables import Rows
+from vergence.encoders.standard import Standardize
+from vergence.tables import Table
 
-ENCODERS = Rows(
+ENCODERS = Table(
     "encoder",
     {
         "mlp": perceptron,
@@ -29,6 +31,7 @@ ENCODERS = Rows(
         "additive_flow": additive_flow,
         "affine_flow": affine_flow,
     },
+    room="encoders",
 )
 
 GLOSSARY = {
@@ -49,10 +52,33 @@ GLOSSARY = {
 
 
 def build(name: str, shape: tuple[int, ...], **options: Any) -> nn.Module:
-    """The backbone ``name`` for samples of ``shape``: a row of ENCODERS, or ``timm:NAME``, ``hf:NAME``."""
-    if ":" in name:
+    """The backbone ``name`` for samples of ``shape``: a row of ENCODERS or from outside, ``timm:NAME``, ``hf:NAME``.
+
+    A row from outside is called with the shape and its options, or is a network already, which is copied. Where it does
+    not state its ``width``, the width is measured.
+    """
+    if name.partition(":")[0] in ("timm", "hf") and name not in ENCODERS:
         return external(name, shape, **options)
-    return ENCODERS[name](shape, **options)
+    row = ENCODERS[name]
+    made = copy.deepcopy(row) if isinstance(row, nn.Module) else row(shape, **options)
+    if not isinstance(made, nn.Module):
+        raise ValueError(f"The encoder {name} gave {type(made).__name__}, not a torch.nn.Module.")
+    if isinstance(getattr(made, "width", None), int):
+        return made
+    return with_width(made, measured_width(made, shape, name))
 
 
-__all__ = ["ENCODERS", "GLOSSARY", "Standardise", "build", "cut", "layers", "mlp", "with_width"]
+@torch.no_grad()
+def measured_width(encoder: nn.Module, shape: tuple[int, ...], name: str) -> int:
+    """How many numbers an encoder gives for a sample of ``shape``; it must give one row for each sample."""
+    mode = encoder.training
+    tokens = len(shape) == 1 and any(isinstance(module, nn.Embedding) for module in encoder.modules())
+    given = encoder.eval()(torch.zeros(2, *shape, dtype=torch.int64 if tokens else torch.float32))
+    encoder.train(mode)
+    if not isinstance(given, torch.Tensor) or given.ndim != 2 or len(given) != 2:
+        what = list(given.shape) if isinstance(given, torch.Tensor) else type(given).__name__
+        raise ValueError(f"The encoder {name} must give [n, width] for [n, {', '.join(map(str, shape))}], got {what}.")
+    return given.shape[1]
+
+
+__all__ = ["ENCODERS", "GLOSSARY", "Standardize", "build", "cut", "layers", "mlp", "with_width"]

@@ -1,7 +1,7 @@
 """Coupling flows: encoders with an exact inverse, so that no information can be lost.
 
 zuko's coupling transforms serve density estimation and hide the layers behind lazy distributions; the experiment needs
-the bare bijection with the authors' initialisation and shift-only coupling, which is the forty lines below.
+the bare bijection with the authors' initialization and shift-only coupling, which is the forty lines below.
 """
 
 import math

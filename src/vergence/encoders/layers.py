@@ -23,7 +23,7 @@ class Pool(nn.Module):
 def layers(encoder: nn.Module) -> list[nn.Sequential]:
     """The layers of an encoder in order, each ending with an activation or a block; the last with the representation.
 
-    What stands before the first weights, such as the standardisation of inputs, belongs to the first layer.
+    What stands before the first weights, such as the standardization of inputs, belongs to the first layer.
     """
     found: list[list[nn.Module]] = [[]]
     for module in _sequence(encoder):

@@ -72,7 +72,7 @@ def _resnet(
             layers.append(block(before, 64 * 2**stage, 2 if stage and not number else 1))
             before = 64 * 2**stage * block.expansion
     module = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
-    _initialise(module, zero_init)
+    _initialize(module, zero_init)
     return with_width(module, before)
 
 
@@ -83,7 +83,7 @@ def _conv(before: int, after: int, kernel: int, stride: int = 1) -> list[nn.Modu
     ]
 
 
-def _initialise(module: nn.Module, zero_init: bool) -> None:
+def _initialize(module: nn.Module, zero_init: bool) -> None:
     for part in module.modules():
         if isinstance(part, nn.Conv2d):
             nn.init.kaiming_normal_(part.weight, mode="fan_out", nonlinearity="relu")

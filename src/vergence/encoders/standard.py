@@ -6,7 +6,7 @@ from torch import Tensor, nn
 SMALLEST_DEVIATION = 1e-6  # a constant channel stays zero instead of becoming infinite
 
 
-class Standardise(nn.Module):
+class Standardize(nn.Module):
     """``(x - mean) / deviation`` per channel (images, series) or per column (vectors); stored with the weights."""
 
     mean: Tensor
@@ -18,7 +18,7 @@ class Standardise(nn.Module):
         self.register_buffer("mean", torch.zeros(size))
         self.register_buffer("deviation", torch.ones(size))
 
-    def measure(self, x: Tensor) -> "Standardise":
+    def measure(self, x: Tensor) -> "Standardize":
         """Take the mean and deviation from ``x [n, ...]``."""
         axes = [0, *range(2, x.ndim)]
         self.mean.copy_(x.mean(axes).view_as(self.mean))

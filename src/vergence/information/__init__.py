@@ -11,26 +11,27 @@ from vergence.information.bounds import (
     nwj,
     smile,
 )
-from vergence.information.estimators import automatic, copula, entropies, neighbours, neural, table
+from vergence.information.estimators import automatic, copula, entropies, neighbors, neural, table
 from vergence.information.estimators import estimate as estimate
 from vergence.information.staircase import staircase as staircase
 from vergence.information.usable import usable_information as usable_information
 from vergence.information.usable import wasserstein_dependency as wasserstein_dependency
-from vergence.tables import Rows
+from vergence.tables import Table
 
-ESTIMATORS = Rows(
+ESTIMATORS = Table(
     "estimator",
     {
         "auto": automatic,
-        "neighbours": neighbours,
+        "neighbors": neighbors,
         "copula": copula,
         "neural": neural,
         "entropies": entropies,
         "table": table,
     },
+    room="estimators",
 )
 
-BOUNDS = Rows(
+BOUNDS = Table(
     "bound",
     {
         "info_nce": info_nce,

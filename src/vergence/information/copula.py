@@ -1,4 +1,4 @@
-"""The Gaussian copula: information in closed form if the columns, once Gaussianised, are jointly Gaussian."""
+"""The Gaussian copula: information in closed form if the columns, once Gaussianized, are jointly Gaussian."""
 
 import math
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from jaxtyping import Float
 from scipy.special import digamma
 from scipy.stats import beta, kstest
 
-from vergence.information.preprocessing import gaussianised
+from vergence.information.preprocessing import gaussianized
 
 RowsX = Float[np.ndarray, "n dx"]
 RowsY = Float[np.ndarray, "n dy"]
@@ -50,7 +50,7 @@ def significant(variates: Canonical, n: int) -> Canonical:
 
 
 def copula_information(x: RowsX, y: RowsY) -> tuple[float, float]:
-    """Nats and their standard error if x and y are Gaussian after Gaussianising their columns.
+    """Nats and their standard error if x and y are Gaussian after Gaussianizing their columns.
 
     The sampling bias of the three log determinants is removed exactly; the error is that of the canonical correlations,
     the root of the mean of their squares. Infinite if some direction of y is a linear function of x.
@@ -58,7 +58,7 @@ def copula_information(x: RowsX, y: RowsY) -> tuple[float, float]:
     n, dx, dy = len(x), x.shape[1], y.shape[1]
     if n <= dx + dy + 1:
         return math.nan, math.inf
-    rho = canonical(gaussianised(x), gaussianised(y)).correlation
+    rho = canonical(gaussianized(x), gaussianized(y)).correlation
     if max(rho.max(), canonical(x, y).correlation.max()) >= 1 - SMALLEST:
         return math.inf, math.inf
     bias = 0.5 * (_log_det_bias(n, dx) + _log_det_bias(n, dy) - _log_det_bias(n, dx + dy))
@@ -66,12 +66,12 @@ def copula_information(x: RowsX, y: RowsY) -> tuple[float, float]:
 
 
 def looks_gaussian(x: RowsX, y: RowsY, *, level: float = 1e-3) -> bool:
-    """Whether the Gaussianised columns pass for jointly Gaussian, at any strength of dependence.
+    """Whether the Gaussianized columns pass for jointly Gaussian, at any strength of dependence.
 
     The squared length of a whitened Gaussian row is n times a beta variable, and its coordinates have kurtosis 3; both
     are tested, so a dependence that is not linear shows even where it is too strong for any bound.
     """
-    rows = np.concatenate([gaussianised(x), gaussianised(y)], axis=1)
+    rows = np.concatenate([gaussianized(x), gaussianized(y)], axis=1)
     n, d = rows.shape
     rows = rows - rows.mean(0)
     white = rows @ _whitening(rows)
@@ -80,8 +80,8 @@ def looks_gaussian(x: RowsX, y: RowsY, *, level: float = 1e-3) -> bool:
     return bool(length > level and kurtosis < 3.3 + math.sqrt(2 * math.log(d)))
 
 
-def _whitening(centred: np.ndarray) -> np.ndarray:
-    covariance = centred.T @ centred / len(centred)
+def _whitening(centered: np.ndarray) -> np.ndarray:
+    covariance = centered.T @ centered / len(centered)
     values, vectors = np.linalg.eigh(covariance)
     present = values > SMALLEST * values[-1]
     return vectors[:, present] / np.sqrt(values[present])

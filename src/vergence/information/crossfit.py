@@ -43,8 +43,8 @@ def two_way(scores: Square) -> Scalar:
     """InfoNCE averaged over rows and columns, with one exponential for both: it fixes a critic up to a constant."""
     largest = scores.detach().max()
     weight = (scores - largest).exp()
-    normaliser = 0.5 * (weight.sum(1).log().mean() + weight.sum(0).log().mean()) + largest
-    return math.log(len(scores)) + scores.diagonal().mean() - normaliser
+    normalizer = 0.5 * (weight.sum(1).log().mean() + weight.sum(0).log().mean()) + largest
+    return math.log(len(scores)) + scores.diagonal().mean() - normalizer
 
 
 def fit(
@@ -66,16 +66,16 @@ def fit(
     """
     batch = min(batch, len(split.train))
     steps = len(split.train) // batch
-    optimiser = torch.optim.AdamW(critic.parameters(), lr=learning_rate, weight_decay=1e-3)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, learning_rate, epochs * steps, pct_start=0.05)
+    optimizer = torch.optim.AdamW(critic.parameters(), lr=learning_rate, weight_decay=1e-3)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, learning_rate, epochs * steps, pct_start=0.05)
     generator = torch.Generator().manual_seed(seed)
     best, best_epoch, weights = _value(score, split.stop, objective), 0, _weights(critic)
     for epoch in range(1, epochs + 1):
         order = split.train[torch.randperm(len(split.train), generator=generator)]
         for rows in order[: steps * batch].split(batch):
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             (-objective(score(rows))).backward()
-            optimiser.step()
+            optimizer.step()
             schedule.step()
         value = _value(score, split.stop, objective)
         if value > best:

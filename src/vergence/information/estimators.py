@@ -13,7 +13,7 @@ from vergence.information.critics import Critic
 from vergence.information.crossfit import fit, hear, splits
 from vergence.information.entropies import entropy_difference
 from vergence.information.limits import information_ceiling, kl_ceiling
-from vergence.information.neighbours import duplicates, growth, ksg_terms
+from vergence.information.neighbors import duplicates, growth, ksg_terms
 from vergence.information.preprocessing import (
     Rows,
     Samples,
@@ -21,7 +21,7 @@ from vergence.information.preprocessing import (
     checked,
     codes,
     described,
-    gaussianised,
+    gaussianized,
     one_hot,
     reduced,
     varying,
@@ -33,10 +33,10 @@ from vergence.tables import UnknownName
 GROWING = 0.5
 # In more joint dimensions KSG has not settled at 2000 pairs, whatever the relation.
 GROWTH_DIMENSIONS = 10
-# Neighbours share neighbours: over 150 draws of 400 Gaussian pairs KSG varied 1.25 times as much as its terms suggest.
-NEIGHBOUR_SPREAD = 1.25
+# Neighbors share neighbors: over 150 draws of 400 Gaussian pairs KSG varied 1.25 times as much as its terms suggest.
+NEIGHBOR_SPREAD = 1.25
 # In more joint dimensions KSG falls short of 10,000 Gaussian pairs by more than 0.02 nats.
-NEIGHBOUR_DIMENSIONS = 3
+NEIGHBOR_DIMENSIONS = 3
 # So far below ln n the exponential of the critic is averaged reliably: its relative error there is a few per cent.
 RELIABLE = 4.0
 # A fitted critic flatters the pairs it saw as much as it is too modest on the others (to first order, as in Akaike's
@@ -81,7 +81,7 @@ def estimate(
 
 
 def automatic(x: Rows, y: Rows, *, folds: int = 3, seed: int = 0) -> Estimate:
-    """The estimator that suits the data: a table, neighbours, the Gaussian copula or a trained critic."""
+    """The estimator that suits the data: a table, neighbors, the Gaussian copula or a trained critic."""
     x, notes_x = varying("x", x)
     y, notes_y = varying("y", y)
     notes = tuple(notes_x + notes_y)
@@ -92,7 +92,7 @@ def automatic(x: Rows, y: Rows, *, folds: int = 3, seed: int = 0) -> Estimate:
         return table(x, y, reasons=(*notes, "Both variables are categories: their table is counted."))
     if any(kinds) or max(duplicates(x), duplicates(y)) > FEW_DUPLICATES:
         corners = one_hot(x) if kinds[0] and not kinds[1] else x, one_hot(y) if kinds[1] and not kinds[0] else y
-        return neighbours(*corners, reasons=(*notes, "Rows repeat: neighbours are counted with ties."))
+        return neighbors(*corners, reasons=(*notes, "Rows repeat: neighbors are counted with ties."))
     (x, lost_x), (y, lost_y) = reduced("x", x), reduced("y", y)
     return _continuous(x, y, (*notes, *lost_x, *lost_y), folds, seed)
 
@@ -104,12 +104,12 @@ def _continuous(x: Rows, y: Rows, notes: tuple[str, ...], folds: int, seed: int)
     out_of_reach = opinion > kl_ceiling(len(x)) - RELIABLE
     if out_of_reach and looks_gaussian(x, y):
         return copula(x, y, reasons=(*notes, "Beyond the reach of bounds; the pairs pass for Gaussian."))
-    low_dimension = x.shape[1] + y.shape[1] <= NEIGHBOUR_DIMENSIONS
+    low_dimension = x.shape[1] + y.shape[1] <= NEIGHBOR_DIMENSIONS
     few_columns = x.shape[1] + y.shape[1] <= GROWTH_DIMENSIONS
-    if few_columns and growth(gaussianised(x), gaussianised(y)) > GROWING:
-        return infinite(x, y, reasons=(*notes, "The estimate of neighbours grows with every sample."))
+    if few_columns and growth(gaussianized(x), gaussianized(y)) > GROWING:
+        return infinite(x, y, reasons=(*notes, "The estimate of neighbors grows with every sample."))
     if low_dimension:
-        return neighbours(x, y, reasons=(*notes, "Few dimensions: neighbours need no training."))
+        return neighbors(x, y, reasons=(*notes, "Few dimensions: neighbors need no training."))
     found, learned = _cross_fitted(x, y, folds, seed, opinion, notes)
     if not learned:
         return copula(x, y, reasons=(*notes, "The critic found nothing beyond the Gaussian copula on unseen pairs."))
@@ -146,19 +146,19 @@ def _cross_fitted(
     return said, turned or sorted(epochs)[folds // 2] > 0
 
 
-def neighbours(x: Rows, y: Rows, *, k: int = 3, reasons: tuple[str, ...] = ()) -> Estimate:
-    """KSG on Gaussianised columns; the interval adds what the choice of k changes to the sampling error."""
-    continuous = [rows if categorical(rows) else gaussianised(rows) for rows in (x, y)]
+def neighbors(x: Rows, y: Rows, *, k: int = 3, reasons: tuple[str, ...] = ()) -> Estimate:
+    """KSG on Gaussianized columns; the interval adds what the choice of k changes to the sampling error."""
+    continuous = [rows if categorical(rows) else gaussianized(rows) for rows in (x, y)]
     terms = ksg_terms(*continuous, k=k)
     nats = float(terms.mean())
-    error = NEIGHBOUR_SPREAD * float(terms.std()) / math.sqrt(len(x))
-    # A hard edge costs KSG about the root of k, so with four times the neighbours it costs as much again.
+    error = NEIGHBOR_SPREAD * float(terms.std()) / math.sqrt(len(x))
+    # A hard edge costs KSG about the root of k, so with four times the neighbors it costs as much again.
     drift = nats - float(ksg_terms(*continuous, k=4 * k).mean())
     interval = nats - BELOW * error + min(0.0, drift), nats + ABOVE * error + max(0.0, drift)
     ceiling = float(digamma(len(x)) - digamma(k))
     opinion = -math.inf if any(categorical(rows) for rows in (x, y)) else copula_information(x, y)[0]
     return answer(
-        nats, interval, ceiling=ceiling, estimator="neighbours", n=len(x), second_opinion=opinion, reasons=reasons
+        nats, interval, ceiling=ceiling, estimator="neighbors", n=len(x), second_opinion=opinion, reasons=reasons
     )
 
 
@@ -193,7 +193,7 @@ def table(x: Rows, y: Rows, *, reasons: tuple[str, ...] = ()) -> Estimate:
 
 def entropies(x: Rows, y: Rows, *, reasons: tuple[str, ...] = ()) -> Estimate:
     """The difference of two cross-entropies on unseen pairs: no ceiling, and neither a lower nor an upper bound."""
-    nats, error = entropy_difference(gaussianised(x), gaussianised(y))
+    nats, error = entropy_difference(gaussianized(x), gaussianized(y))
     interval = nats - BELOW * error, nats + ABOVE * error
     trust = Trust("moderate", "A difference of entropies may err either way: each of its two models has its own error.")
     return Estimate(nats, interval, math.inf, False, trust, "entropies", len(x), reasons)
@@ -201,7 +201,7 @@ def entropies(x: Rows, y: Rows, *, reasons: tuple[str, ...] = ()) -> Estimate:
 
 def infinite(x: Rows, y: Rows, *, reasons: tuple[str, ...] = ()) -> Estimate:
     """The answer for a deterministic relation between continuous variables, whose information is infinite."""
-    low = float(ksg_terms(gaussianised(x), gaussianised(y)).mean())
+    low = float(ksg_terms(gaussianized(x), gaussianized(y)).mean())
     sentence = "The relation looks deterministic: then the information is infinite, and any finite answer an artefact."
     ceiling = information_ceiling(len(x))
     return Estimate(math.inf, (low, math.inf), ceiling, True, Trust("none", sentence), "none", len(x), reasons)

@@ -9,7 +9,7 @@ from torch import Tensor
 from vergence.types import Scalar, Scores
 
 Distribution = Float[Tensor, "..."]
-Table = Float[Tensor, "rows columns"]
+Rows = Float[Tensor, "rows columns"]
 Covariance = Float[Tensor, "d d"]
 
 
@@ -26,17 +26,17 @@ def kl_divergence(p: Distribution, q: Distribution) -> Scalar:
     return (torch.xlogy(p, p) - torch.xlogy(p, q)).sum()
 
 
-def conditional_entropy(joint: Table) -> Scalar:
+def conditional_entropy(joint: Rows) -> Scalar:
     """What remains uncertain of the column once the row is known: H(X, Y) - H(X)."""
     return entropy(joint) - entropy(joint.sum(1))
 
 
-def mutual_information(joint: Table) -> Scalar:
+def mutual_information(joint: Rows) -> Scalar:
     """What row and column of a joint table share: H(X) + H(Y) - H(X, Y)."""
     return entropy(joint.sum(1)) + entropy(joint.sum(0)) - entropy(joint)
 
 
-def processed(joint: Table, channel: Float[Tensor, "columns outputs"]) -> Float[Tensor, "rows outputs"]:
+def processed(joint: Rows, channel: Float[Tensor, "columns outputs"]) -> Float[Tensor, "rows outputs"]:
     """The joint table of X and Z when Z is drawn from row Y of ``channel``.
 
     The data-processing inequality says that it shares no more than ``joint``; a permutation loses nothing.
@@ -94,6 +94,6 @@ def student_information(degrees: float, *, dx: int, dy: int) -> float:
 
 def _student_entropy(degrees: float, d: int) -> float:
     half, whole = degrees / 2, (degrees + d) / 2
-    normaliser = math.lgamma(half) - math.lgamma(whole) + 0.5 * d * math.log(degrees * math.pi)
+    normalizer = math.lgamma(half) - math.lgamma(whole) + 0.5 * d * math.log(degrees * math.pi)
     gap = torch.special.digamma(torch.tensor([whole, half], dtype=torch.float64))
-    return normaliser + whole * float(gap[0] - gap[1])
+    return normalizer + whole * float(gap[0] - gap[1])

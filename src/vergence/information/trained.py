@@ -16,8 +16,8 @@ from vergence.information.copula import copula_information
 from vergence.information.critics import Bilinear, Concat, Critic, InnerProduct, Separable
 from vergence.information.crossfit import Objective, Split, fit, in_batches, splits, two_way
 from vergence.information.limits import info_nce_ceiling, interpolated_ceiling, kl_ceiling
-from vergence.information.preprocessing import Rows, gaussianised, tensor
-from vergence.tables import Rows as Table
+from vergence.information.preprocessing import Rows, gaussianized, tensor
+from vergence.tables import Table
 from vergence.types import Square
 
 CRITICS = Table(
@@ -38,7 +38,7 @@ def trained_bound(
     smallest = len(x) // folds
     if batch > smallest:
         raise ValueError(f"A batch of {batch} does not fit in a fold of {smallest} pairs; lower batch or folds.")
-    inputs = tensor(gaussianised(x)), tensor(gaussianised(y))
+    inputs = tensor(gaussianized(x)), tensor(gaussianized(y))
     parts = [_fold(*inputs, split, bound, critic, batch, seed) for split in splits(len(x), folds=folds, seed=seed)]
     values = np.concatenate(parts)
     spread = float(values.std(ddof=1)) / math.sqrt(len(values))

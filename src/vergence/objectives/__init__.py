@@ -1,6 +1,6 @@
 """Objectives: embeddings in, one differentiable number out.
 
-Each normalises its inputs itself where its paper does, computes in float32 or better, and refuses bad input by name.
+Each normalizes its inputs itself where its paper does, computes in float32 or better, and refuses bad input by name.
 """
 
 from vergence.objectives.contrastive import (
@@ -18,9 +18,9 @@ from vergence.objectives.module import Objective
 from vergence.objectives.negative_free import barlow_twins, negative_cosine, vicreg
 from vergence.objectives.spectral import spectral
 from vergence.objectives.triplet import triplet
-from vergence.tables import Rows
+from vergence.tables import Table
 
-OBJECTIVES = Rows(
+OBJECTIVES = Table(
     "objective",
     {
         "info_nce": info_nce,
@@ -40,6 +40,7 @@ OBJECTIVES = Rows(
         "barlow_twins": barlow_twins,
         "vicreg": vicreg,
     },
+    room="objectives",
 )
 
 GLOSSARY: dict[str, str] = {

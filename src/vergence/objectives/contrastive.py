@@ -95,7 +95,7 @@ def linear_contrastive(z1: Embedding, z2: Embedding, *, weight: float = 1.0) -> 
     .. math:: -\mathbb{E}\, u_1 \cdot u_2 + w\, \mathbb{E}\, u \cdot u^-
 
     Negatives are views of different samples, so the second mean is an unbiased :math:`\|\mathbb{E} u\|^2`. Any law with
-    mean zero minimises that, even one on two points: the loss does not prevent dimensional collapse.
+    mean zero minimizes that, even one on two points: the loss does not prevent dimensional collapse.
 
     References:
         Huang et al. (2023), Sec. 4. https://arxiv.org/abs/2111.00743

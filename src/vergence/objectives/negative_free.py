@@ -27,7 +27,7 @@ def barlow_twins(z1: Embedding, z2: Embedding, *, off_diagonal: float = 5e-3) ->
 
     .. math:: \sum_i (1 - C_{ii})^2 + \lambda \sum_{i \ne j} C_{ij}^2, \qquad C = \frac1n \hat z_1^\top \hat z_2
 
-    Columns are standardised by their mean and population deviation, as by the authors' batch normalisation (without
+    Columns are standardized by their mean and population deviation, as by the authors' batch normalization (without
     its epsilon); a constant column correlates with nothing. Dividing by the sample deviation instead, as Huang et al.
     do, shrinks C by (n - 1) / n, and then even equal views have a loss. solo-learn multiplies the sum by 0.025.
 
@@ -79,7 +79,7 @@ class _BarlowTwins(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, z1: Tensor, z2: Tensor, weight: float) -> Tensor:
         n, d = z1.shape
-        (z1, inverse1), (z2, inverse2) = _standardised(z1), _standardised(z2)
+        (z1, inverse1), (z2, inverse2) = _standardized(z1), _standardized(z2)
         if d <= n:
             left = right = product(z1.T, z2, scale=1 / n)
             diagonal = left.diagonal()
@@ -107,7 +107,7 @@ class _BarlowTwins(torch.autograd.Function):
         return _along(first, z1, inverse1 * grad), _along(second, z2, inverse2 * grad), None
 
 
-def _standardised(z: Tensor) -> tuple[Tensor, Tensor]:
+def _standardized(z: Tensor) -> tuple[Tensor, Tensor]:
     """Columns with mean zero and population deviation one, and what they were multiplied by; nought if constant."""
     standard, mean, inverse = torch.native_batch_norm(z, None, None, None, None, True, 0.0, 0.0)
     # What rounding leaves of a constant column is not a deviation.
@@ -118,6 +118,6 @@ def _standardised(z: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _along(grad: Tensor, standard: Tensor, inverse: Tensor) -> Tensor:
-    """The gradient through standardising, in place; of columns with mean zero, being sums of standardised ones."""
+    """The gradient through standardizing, in place; of columns with mean zero, being sums of standardized ones."""
     slope = (grad * standard).sum(0).div_(-len(grad))
     return grad.addcmul_(standard, slope).mul_(inverse)

@@ -1,4 +1,4 @@
-"""The spectral contrastive objective: a low-rank factorisation of the augmentation graph."""
+"""The spectral contrastive objective: a low-rank factorization of the augmentation graph."""
 
 import torch
 from torch import Tensor
@@ -9,7 +9,7 @@ from vergence.types import Embedding, Scalar
 
 
 def spectral(z1: Embedding, z2: Embedding, *, mu: float = 1.0) -> Scalar:
-    r"""Factorise the augmentation graph: attract positives by their scores, repel negatives by their squared scores.
+    r"""Factorize the augmentation graph: attract positives by their scores, repel negatives by their squared scores.
 
     .. math:: \frac1\mu \left( -\frac2n \sum_i z_{1i} \cdot z_{2i}
         + \frac{1}{n(n-1)} \sum_{i \ne j} (z_{1i} \cdot z_{2j})^2 \right)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from vergence.objectives.gram import product
 from vergence.objectives.inputs import not_negative, stacked_directions
-from vergence.tables import Rows
+from vergence.tables import Table
 from vergence.types import Embedding, Scalar
 
 # Rows of scores looked at together when mining: a few megabytes for the largest batches.
@@ -59,4 +59,4 @@ def _semi_hard(scores: Tensor, positive: Tensor) -> Tensor:
     return torch.where(nearest.amax(1) > -torch.inf, nearest.argmax(1), farthest)
 
 
-MINING = Rows("mining", {"hard": _hard, "semi_hard": _semi_hard})
+MINING = Table("mining", {"hard": _hard, "semi_hard": _semi_hard})

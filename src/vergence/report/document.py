@@ -8,12 +8,12 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from vergence.report.colours import variables
+from vergence.report.colors import variables
 from vergence.report.pieces import TEMPLATES
 from vergence.report.sprite import Sprite
 
 ROOM = Path(__file__).parent
-# Verdicts that call for no alarm; the name of any fault does. A mark says it as well: colour is never alone.
+# Verdicts that call for no alarm; the name of any fault does. A mark says it as well: color is never alone.
 TONES = {"": "plain", "unknown": "caution", "not started": "caution"}
 TONES |= dict.fromkeys(("learning", "near the floor", "healthy", "confirmed"), "good")
 

@@ -13,52 +13,52 @@ from vergence.report.pieces import piece
 Points = Float[np.ndarray, "n 2"]
 
 MOST_SAMPLES = 50_000  # a map of more is a blot, and a page of more is slow to open
-ANCHORS = 500  # samples whose neighbours are compared: the standard error of the share is then under 0.01
+ANCHORS = 500  # samples whose neighbors are compared: the standard error of the share is then under 0.01
 BLOCK = 64  # anchors whose distances are in memory at once
 NO_LABEL = 65_535  # what the script reads as a sample without a label
 
 
 @dataclass(frozen=True)
 class Projection:
-    """Points in the plane, with the share of variance they keep and the share of neighbours they preserve."""
+    """Points in the plane, with the share of variance they keep and the share of neighbors they preserve."""
 
     points: Points
     explained: float
     preserved: float
     chance: float
-    neighbours: int
+    neighbors: int
 
 
-def principal_plane(h: Float[np.ndarray, "n d"], *, neighbours: int = 10) -> Projection:
+def principal_plane(h: Float[np.ndarray, "n d"], *, neighbors: int = 10) -> Projection:
     """The two directions of largest variance (PCA), exact and without parameters.
 
-    A linear picture of a curved thing: ``preserved`` is the share of each sample's nearest neighbours that are still
+    A linear picture of a curved thing: ``preserved`` is the share of each sample's nearest neighbors that are still
     among its nearest in the picture, and ``chance`` what a random picture would keep.
     """
-    centred = h - h.mean(axis=0)
-    variances, directions = np.linalg.eigh((centred.T @ centred).astype(np.float64))
+    centered = h - h.mean(axis=0)
+    variances, directions = np.linalg.eigh((centered.T @ centered).astype(np.float64))
     plane = directions[:, ::-1][:, :2]
     # The sign of an eigenvector is arbitrary: fix it, so that the same features give the same picture.
     plane = plane * np.where(plane.sum(axis=0) < 0, -1.0, 1.0)
-    points = centred @ plane
+    points = centered @ plane
     if points.shape[1] < 2:
         points = np.pad(points, ((0, 0), (0, 2 - points.shape[1])))
     total = variances.sum()
-    neighbours = min(neighbours, len(h) - 1)
+    neighbors = min(neighbors, len(h) - 1)
     return Projection(
         points=points,
         explained=float(variances[-2:].sum() / total) if total > 0 else 1.0,
-        preserved=preserved_neighbours(centred, points, neighbours=neighbours),
-        chance=neighbours / max(len(h) - 1, 1),
-        neighbours=neighbours,
+        preserved=preserved_neighbors(centered, points, neighbors=neighbors),
+        chance=neighbors / max(len(h) - 1, 1),
+        neighbors=neighbors,
     )
 
 
-def preserved_neighbours(h: Float[np.ndarray, "n d"], points: Points, *, neighbours: int) -> float:
-    """The share of the nearest neighbours in ``h`` that are also nearest in ``points``, over evenly spaced anchors."""
+def preserved_neighbors(h: Float[np.ndarray, "n d"], points: Points, *, neighbors: int) -> float:
+    """The share of the nearest neighbors in ``h`` that are also nearest in ``points``, over evenly spaced anchors."""
     anchors = np.unique(np.linspace(0, len(h) - 1, min(ANCHORS, len(h))).astype(int))
-    pairs = zip(nearest(h, anchors, neighbours), nearest(points, anchors, neighbours), strict=True)
-    shares = [len(np.intersect1d(high, low)) / max(neighbours, 1) for high, low in pairs]
+    pairs = zip(nearest(h, anchors, neighbors), nearest(points, anchors, neighbors), strict=True)
+    shares = [len(np.intersect1d(high, low)) / max(neighbors, 1) for high, low in pairs]
     return float(np.mean(shares))
 
 

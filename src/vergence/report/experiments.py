@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from vergence.report.colours import ACCENT, INK, LINE, QUIET, category
+from vergence.report.colors import ACCENT, INK, LINE, QUIET, category
 from vergence.report.figures import MARKERS, canvas, legend, level, verbatim
 
 Cells = Mapping[str, Mapping[float, Sequence[float]]]
@@ -30,10 +30,10 @@ def curves(
     for number, (name, points) in enumerate(cells.items()):
         x = np.array(list(points), dtype=float)
         seeds = [np.asarray(values, dtype=float) for values in points.values()]
-        colour, marker = category(number), MARKERS[number % len(MARKERS)]
-        axes.fill_between(x, [v.min() for v in seeds], [v.max() for v in seeds], color=colour, alpha=0.15, linewidth=0)
+        color, marker = category(number), MARKERS[number % len(MARKERS)]
+        axes.fill_between(x, [v.min() for v in seeds], [v.max() for v in seeds], color=color, alpha=0.15, linewidth=0)
         label = verbatim(name)
-        axes.plot(x, [v.mean() for v in seeds], color=colour, marker=marker, markersize=5, linewidth=1.6, label=label)
+        axes.plot(x, [v.mean() for v in seeds], color=color, marker=marker, markersize=5, linewidth=1.6, label=label)
     if logarithmic:
         axes.set_xscale("log", base=2)
         places = sorted({float(x) for points in cells.values() for x in points})
@@ -48,16 +48,16 @@ def curves(
 def marks(
     cells: Mapping[str, Mapping[str, Sequence[float]]], across: str, *, levels: Mapping[str, float] | None = None
 ) -> Figure:
-    """A row per setting with a mark per seed and a bar at their mean; each series has its own colour and mark."""
+    """A row per setting with a mark per seed and a bar at their mean; each series has its own color and mark."""
     settings = list(dict.fromkeys(name for group in cells.values() for name in group))
     figure, axes = canvas(across, "", height=0.9 + 0.42 * len(settings))
     for number, (name, group) in enumerate(cells.items()):
         shift = 0.22 * (number - (len(cells) - 1) / 2)
-        colour, marker = category(number), MARKERS[number % len(MARKERS)]
+        color, marker = category(number), MARKERS[number % len(MARKERS)]
         for row, values in ((settings.index(setting) + shift, values) for setting, values in group.items()):
-            axes.plot(values, [row] * len(values), marker, color=colour, markersize=4, alpha=0.6)
-            axes.plot([np.mean(values)] * 2, [row - 0.1, row + 0.1], color=colour, linewidth=2.4)
-        axes.plot([], [], marker, color=colour, label=verbatim(name))
+            axes.plot(values, [row] * len(values), marker, color=color, markersize=4, alpha=0.6)
+            axes.plot([np.mean(values)] * 2, [row - 0.1, row + 0.1], color=color, linewidth=2.4)
+        axes.plot([], [], marker, color=color, label=verbatim(name))
     for text, value in (levels or {}).items():
         axes.axvline(value, color=INK, linestyle="-.", linewidth=1.2)
         axes.annotate(f"{text}, {value:.3g}", (value, 0.01), (3, 0), xycoords=axes.get_xaxis_transform(),
@@ -70,7 +70,7 @@ def marks(
 
 
 def scatter(points: Mapping[str, Mapping[str, tuple[float, float]]], across: str, up: str) -> Figure:
-    """Named points, each series with its own colour and mark."""
+    """Named points, each series with its own color and mark."""
     figure, axes = canvas(across, up)
     for number, (name, group) in enumerate(points.items()):
         x, y = zip(*group.values(), strict=True)

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from vergence.report.colours import ACCENT, CONTRAST, INK, LINE, PAPER, QUIET, category
+from vergence.report.colors import ACCENT, CONTRAST, INK, LINE, PAPER, QUIET, category
 
 Series = Float[np.ndarray, " n"]
 
@@ -43,8 +43,8 @@ def loss_curves(curves: Mapping[str, tuple[Series, Series]], *, label: str = "lo
     figure, axes = canvas("step", label)
     for number, (name, (steps, loss)) in enumerate(curves.items()):
         x, y = _thinned(steps, loss)
-        colour, marker = category(number), MARKERS[number % len(MARKERS)]
-        axes.plot(x, y, color=colour, linewidth=1.6, marker=marker, markevery=[-1], markersize=6, label=verbatim(name))
+        color, marker = category(number), MARKERS[number % len(MARKERS)]
+        axes.plot(x, y, color=color, linewidth=1.6, marker=marker, markevery=[-1], markersize=6, label=verbatim(name))
     legend(axes)
     return figure
 
@@ -108,9 +108,9 @@ def accuracies(rows: Sequence[Mapping[str, Any]]) -> Figure:
             [row["accuracy"] if row.get(end) is None else row[end] for row in mine] for end in ("low", "high")
         )
         places = [groups.index(_group(row)) + 0.2 * (number - (len(kinds) - 1) / 2) for row in mine]
-        colour, marker = (ACCENT, QUIET, CONTRAST)[number % 3], MARKERS[number % len(MARKERS)]
-        axes.hlines(places, lows, highs, color=colour, linewidth=1.6)
-        axes.plot(values, places, marker, color=colour, markersize=6, label=verbatim(kind))
+        color, marker = (ACCENT, QUIET, CONTRAST)[number % 3], MARKERS[number % len(MARKERS)]
+        axes.hlines(places, lows, highs, color=color, linewidth=1.6)
+        axes.plot(values, places, marker, color=color, markersize=6, label=verbatim(kind))
     axes.set_yticks(range(len(groups)), [verbatim(group) for group in groups])
     axes.set_ylim(len(groups) - 0.5, -0.5)
     axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
@@ -124,11 +124,9 @@ def label_curves(rows: Sequence[Mapping[str, Any]]) -> Figure:
     for number, kind in enumerate(dict.fromkeys(row["features"] for row in rows)):
         mine = [row for row in rows if row["features"] == kind]
         counts, values, spread = (np.array([row[key] for row in mine]) for key in ("per_class", "accuracy", "spread"))
-        colour, marker = (ACCENT, QUIET, CONTRAST)[number % 3], MARKERS[number % len(MARKERS)]
-        axes.fill_between(
-            counts, values - spread, np.minimum(1, values + spread), color=colour, alpha=0.18, linewidth=0
-        )
-        axes.plot(counts, values, color=colour, marker=marker, linewidth=1.6, markersize=5, label=verbatim(kind))
+        color, marker = (ACCENT, QUIET, CONTRAST)[number % 3], MARKERS[number % len(MARKERS)]
+        axes.fill_between(counts, values - spread, np.minimum(1, values + spread), color=color, alpha=0.18, linewidth=0)
+        axes.plot(counts, values, color=color, marker=marker, linewidth=1.6, markersize=5, label=verbatim(kind))
     axes.set_xscale("log")
     ticks = sorted({row["per_class"] for row in rows})
     axes.set_xticks(ticks, [f"{tick:.0f}" for tick in ticks[:-1]] + [f"all\n({ticks[-1]:,.0f})"])
@@ -168,8 +166,8 @@ def circle_density(z: Float[np.ndarray, "n 2"], *, concentration: float = 60.0) 
     angles = np.arctan2(z[:, 1], z[:, 0])
     grid = np.linspace(-np.pi, np.pi, 361)
     counts, edges = np.histogram(angles, bins=720, range=(-np.pi, np.pi))
-    centres = (edges[1:] + edges[:-1]) / 2
-    kernel = np.exp(concentration * (np.cos(grid[:, None] - centres) - 1))
+    centers = (edges[1:] + edges[:-1]) / 2
+    kernel = np.exp(concentration * (np.cos(grid[:, None] - centers) - 1))
     density = kernel @ counts / (len(angles) * kernel.mean(axis=1))
     axes.fill_between(np.degrees(grid), density, color=ACCENT, alpha=0.25, linewidth=0)
     axes.plot(np.degrees(grid), density, color=ACCENT, linewidth=1.6)
@@ -180,9 +178,9 @@ def circle_density(z: Float[np.ndarray, "n 2"], *, concentration: float = 60.0) 
 
 
 def trade_off(curves: Mapping[str, Sequence[float]], *, chance: float | None = None) -> Figure:
-    """What epsilon trades in the bound on the error: unstable samples against the room that centres must leave."""
+    """What epsilon trades in the bound on the error: unstable samples against the room that centers must leave."""
     figure, axes = canvas("epsilon: distance allowed between views of a sample", "")
-    names = {"R": "R, samples less stable", "rho": "rho, room that centres need", "bound": "bound on the error"}
+    names = {"R": "R, samples less stable", "rho": "rho, room that centers need", "bound": "bound on the error"}
     for number, (name, words) in enumerate(names.items()):
         order = np.argsort(curves["epsilon"])
         x, y = (np.asarray(values)[order] for values in (curves["epsilon"], curves[name]))
@@ -206,14 +204,14 @@ def canvas(across: str, up: str, *, height: float = 3.2) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def level(axes: Axes, value: float | None, text: str, style: str, colour: str, *, above: bool = False) -> None:
+def level(axes: Axes, value: float | None, text: str, style: str, color: str, *, above: bool = False) -> None:
     """A horizontal line with its meaning and value written under it, or above."""
     if value is None or not np.isfinite(value):
         return
-    axes.axhline(value, color=colour, linestyle=style, linewidth=1.2)
+    axes.axhline(value, color=color, linestyle=style, linewidth=1.2)
     axes.annotate(
         f"{text}, {value:.3f}", (0.99, value), (0, 3 if above else -4), xycoords=axes.get_yaxis_transform(),
-        textcoords="offset points", ha="right", va="bottom" if above else "top", color=colour, fontsize=9,
+        textcoords="offset points", ha="right", va="bottom" if above else "top", color=color, fontsize=9,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from vergence.report.document import document
 from vergence.report.record import mapping, read, sequence
 from vergence.report.sprite import make_sprite
 from vergence.report.summary import summary_lines
-from vergence.run import write_bytes
+from vergence.runs.run import write_bytes
 
 
 def page(run_directory: str | Path) -> str:
@@ -24,7 +24,7 @@ def page(run_directory: str | Path) -> str:
             sections.learning(record),
             sections.accuracies(record),
             samples.embedding(record, sprite),
-            samples.neighbours(record, sprite),
+            samples.neighbors(record, sprite),
             sections.geometry(record),
             sections.certificates(record),
             sections.data(record),

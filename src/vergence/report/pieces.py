@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from vergence.report.colours import variables
+from vergence.report.colors import variables
 
 TEMPLATES = Environment(
     loader=FileSystemLoader(Path(__file__).parent),
@@ -83,7 +83,7 @@ def drawn(figure: Figure, **options: Any) -> str:
 
 
 def themed(text: str) -> Markup:
-    """An SVG file of ours as an element whose colours are the page's variables and whose identifiers are its own."""
+    """An SVG file of ours as an element whose colors are the page's variables and whose identifiers are its own."""
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text))

@@ -41,4 +41,4 @@ def _precision(entry: Mapping[str, Any], form: str) -> str:
 def _label_curves(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for kind in dict.fromkeys(row["features"] for row in rows):
         points = [f"{row['per_class']:.0f}: {row['accuracy']:.3f}" for row in rows if row["features"] == kind]
-        yield f"  accuracy by labels of each class, nearest centre, {kind}: {', '.join(points)}"
+        yield f"  accuracy by labels of each class, nearest center, {kind}: {', '.join(points)}"

@@ -1,4 +1,4 @@
-"""The sections that show samples: the map of the embedding and nearest neighbours."""
+"""The sections that show samples: the map of the embedding and nearest neighbors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ from vergence.report.pieces import details, paragraph, percent, picture, piece, 
 from vergence.report.record import Record, sequence
 from vergence.report.sprite import Sprite
 
-QUERIES = 8  # samples whose neighbours are shown: a screenful
-PICTURES, WORDS = 8, 4  # how many neighbours of each: thumbnails in a row, sentences one under the other
+QUERIES = 8  # samples whose neighbors are shown: a screenful
+PICTURES, WORDS = 8, 4  # how many neighbors of each: thumbnails in a row, sentences one under the other
 MOST_NAMES = 2000  # as many as there are thumbnails: more would outweigh the rest of the page
 TINY = float(np.finfo(np.float32).tiny)  # keeps a row of zeros from dividing by zero
 
@@ -46,8 +46,8 @@ def embedding(record: Record, sprite: Sprite | None) -> Section | None:
     return section("The embedding", _plane(*h, samples))
 
 
-def neighbours(record: Record, sprite: Sprite | None) -> Section | None:
-    """A few samples with their nearest neighbours by cosine: what the encoder takes for the same.
+def neighbors(record: Record, sprite: Sprite | None) -> Section | None:
+    """A few samples with their nearest neighbors by cosine: what the encoder takes for the same.
 
     As thumbnails, or as names where there are none (sentences, say).
     """
@@ -63,9 +63,9 @@ def neighbours(record: Record, sprite: Sprite | None) -> Section | None:
         (_sample(samples, number), [_sample(samples, near, beside=number) for near in line])
         for number, line in zip(rows[anchors].tolist(), found.tolist(), strict=True)
     ]
-    note = "" if samples.labels is None else " A dashed outline marks a neighbour of another class."
+    note = "" if samples.labels is None else " A dashed outline marks a neighbor of another class."
     text = f"Each row: a held-out sample, then its nearest among {len(h):,}, by the cosine of their features.{note}"
-    return section("Nearest neighbours", paragraph(text), piece("neighbours", lines))
+    return section("Nearest neighbors", paragraph(text), piece("neighbors", lines))
 
 
 def _circle(z: Float[np.ndarray, "n 2"], rows: Int[np.ndarray, " n"], samples: Samples) -> Markup | None:
@@ -85,7 +85,7 @@ def _plane(h: Float[np.ndarray, "n d"], rows: Int[np.ndarray, " n"], samples: Sa
     description = f"{len(chosen):,} held-out samples: {h.shape[1]} dimensions projected to two by PCA."
     caption = (
         f"{description} The projection keeps {percent(plane.explained)} of the variance and {percent(plane.preserved)} "
-        f"of each sample's {plane.neighbours} nearest neighbours; a random picture would keep {percent(plane.chance)}."
+        f"of each sample's {plane.neighbors} nearest neighbors; a random picture would keep {percent(plane.chance)}."
     )
     return _map(plane.points, rows[chosen], samples, description, caption)
 

@@ -3,7 +3,7 @@
 (() => {
   const NONE = 65535; // the label of a sample without one
   const REACH = 18; // pixels within which a pointer finds a sample
-  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer;
 
   function scatter(figure) {
@@ -43,7 +43,7 @@
       pen.setTransform(density, 0, 0, density, 0, 0);
       pen.clearRect(0, 0, width, height);
       if (data.circle) {
-        pen.strokeStyle = colour("--line");
+        pen.strokeStyle = color("--line");
         pen.beginPath();
         pen.arc(width / 2, height / 2, (data.extent[0] / 2) * scale, 0, 7);
         pen.stroke();
@@ -54,7 +54,7 @@
         groups.has(label) ? groups.get(label).push(i) : groups.set(label, [i]);
       }
       for (const [label, members] of groups) {
-        pen.fillStyle = label === NONE ? colour("--accent") : colour("--category-" + (label % 10));
+        pen.fillStyle = label === NONE ? color("--accent") : color("--category-" + (label % 10));
         pen.globalAlpha = only >= 0 && label !== only ? 0.06 : only >= 0 ? 0.95 : 0.7;
         pen.beginPath();
         for (const i of members) {
@@ -66,7 +66,7 @@
       pen.globalAlpha = 1;
       if (labels && data.classes.length <= 30) names(pen, groups);
       if (current >= 0) {
-        pen.strokeStyle = colour("--ink");
+        pen.strokeStyle = color("--ink");
         pen.lineWidth = 2;
         pen.beginPath();
         pen.arc(x[current], y[current], size / 2 + 4, 0, 7);
@@ -74,7 +74,7 @@
       }
     }
 
-    // Class names at the medians of the classes: the map can be read without telling its colours apart.
+    // Class names at the medians of the classes: the map can be read without telling its colors apart.
     function names(pen, groups) {
       const middle = (values) => values.sort((a, b) => a - b)[values.length >> 1];
       pen.font = "600 13px system-ui, sans-serif";
@@ -90,9 +90,9 @@
         const half = pen.measureText(text).width / 2;
         while (placed.some(([a, b, c]) => Math.abs(a - at[0]) < half + c + 2 && Math.abs(b - at[1]) < 15)) at[1] += 4;
         placed.push([...at, half]);
-        pen.strokeStyle = colour("--paper");
+        pen.strokeStyle = color("--paper");
         pen.strokeText(text, ...at);
-        pen.fillStyle = colour("--ink");
+        pen.fillStyle = color("--ink");
         pen.fillText(text, ...at);
       }
     }

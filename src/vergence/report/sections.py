@@ -89,7 +89,7 @@ def _trade_off(certificate: Mapping[str, Any]) -> Markup | None:
     if not {"epsilon", "R", "rho", "bound"} <= set(curves):
         return None
     figure = figures.trade_off(curves, chance=mapping(certificate.get("terms")).get("chance error"))
-    words = "Epsilon, at the best delta: a larger one leaves fewer samples unstable and asks more of the centres."
+    words = "Epsilon, at the best delta: a larger one leaves fewer samples unstable and asks more of the centers."
     return picture(figure, words, description="The bound on the error and its parts against epsilon.")
 
 
@@ -137,7 +137,7 @@ def _label_curves(record: Record) -> Markup | None:
     ends = [f"{row['features']} {percent(row['accuracy'])}" for row in rows if row["per_class"] == rows[0]["per_class"]]
     return picture(
         figures.label_curves(rows),
-        f"How many labels it takes: nearest class centre, mean over {draws} draws of the labelled samples; "
+        f"How many labels it takes: nearest class center, mean over {draws} draws of the labeled samples; "
         "the band is one standard deviation over the draws.",
         description=f"Accuracy against labels of each class. With {rows[0]['per_class']:.0f}: {', '.join(ends)}.",
     )

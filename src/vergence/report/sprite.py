@@ -48,7 +48,7 @@ def make_sprite(thumbnails: UInt8[np.ndarray, "m c height width"], *, budget: in
 
 
 def _small(thumbnails: np.ndarray) -> np.ndarray:
-    """``[m, height, width, 3]``, no side above ``LARGEST_SIDE``. One channel is grey; beyond three, the first three."""
+    """``[m, height, width, 3]``, no side above ``LARGEST_SIDE``. One channel is gray; beyond three, the first three."""
     images = np.moveaxis(thumbnails, 1, -1)
     images = np.repeat(images[..., :1], 3, axis=-1) if images.shape[-1] < 3 else images[..., :3]
     height, width = images.shape[1:3]
@@ -66,8 +66,8 @@ def _sheet(images: np.ndarray) -> Image.Image:
     cells[:count] = images
     grid = cells.reshape(lines, COLUMNS, height, width, channels).swapaxes(1, 2)
     sheet = grid.reshape(lines * height, COLUMNS * width, channels)
-    grey = bool((sheet == sheet[..., :1]).all())
-    return Image.fromarray(np.ascontiguousarray(sheet[..., 0] if grey else sheet))
+    gray = bool((sheet == sheet[..., :1]).all())
+    return Image.fromarray(np.ascontiguousarray(sheet[..., 0] if gray else sheet))
 
 
 def _encoded(sheet: Image.Image, form: str, quality: int) -> bytes:

@@ -1,6 +1,6 @@
 """RESULTS: theorems evaluated on features; a module per line of work."""
 
-from vergence.tables import Rows
+from vergence.tables import Table
 from vergence.theory.alignment import (
     eta,
     eta_squared,
@@ -10,7 +10,7 @@ from vergence.theory.alignment import (
     unstable_share,
     view_spread,
 )
-from vergence.theory.centres import chance_error, class_centres, nearest_centre_classes, nearest_centre_error
+from vergence.theory.centers import chance_error, class_centers, nearest_center_classes, nearest_center_error
 from vergence.theory.certificate import Certificate
 from vergence.theory.clique import Clique, cover_clique, maximum_clique
 from vergence.theory.concentration import Concentration, MainPart, concentration, concentration_curve
@@ -26,9 +26,9 @@ from vergence.theory.divergence import (
     info_nce_error,
     info_nce_parts,
     measured_remainder,
-    standardised,
+    standardized,
 )
-from vergence.theory.generalisation import divergence_threshold, generalisation_bound, rho, separation
+from vergence.theory.generalization import divergence_threshold, generalization_bound, rho, separation
 from vergence.theory.graph import AugmentationGraph, label_residual, probe_error, recovery_theorem
 from vergence.theory.hypersphere import (
     contrastive_limit,
@@ -37,13 +37,13 @@ from vergence.theory.hypersphere import (
     limit_rate,
     resubstitution_entropy,
     uniformity_potential,
-    von_mises_fisher_log_normaliser,
+    von_mises_fisher_log_normalizer,
 )
 
-RESULTS = Rows(
+RESULTS = Table(
     "result",
     {
-        "generalisation_bound": generalisation_bound,
+        "generalization_bound": generalization_bound,
         "separation": separation,
         "stability": stability,
         "info_nce_divergence": info_nce_divergence,
@@ -56,6 +56,7 @@ RESULTS = Rows(
         "probe_error": probe_error,
         "recovery_theorem": recovery_theorem,
     },
+    room="results",
 )
 
 __all__ = [
@@ -67,7 +68,7 @@ __all__ = [
     "MainPart",
     "augmented_distance",
     "chance_error",
-    "class_centres",
+    "class_centers",
     "closest_views",
     "concentration",
     "concentration_curve",
@@ -83,7 +84,7 @@ __all__ = [
     "eta",
     "eta_squared",
     "expected_alignment",
-    "generalisation_bound",
+    "generalization_bound",
     "info_nce_divergence",
     "info_nce_error",
     "info_nce_parts",
@@ -94,18 +95,18 @@ __all__ = [
     "lipschitz_estimate",
     "maximum_clique",
     "measured_remainder",
-    "nearest_centre_classes",
-    "nearest_centre_error",
+    "nearest_center_classes",
+    "nearest_center_error",
     "probe_error",
     "recovery_theorem",
     "resubstitution_entropy",
     "rho",
     "separation",
     "stability",
-    "standardised",
+    "standardized",
     "uniformity_potential",
     "unstable_share",
     "view_spread",
-    "von_mises_fisher_log_normaliser",
+    "von_mises_fisher_log_normalizer",
     "within_classes",
 ]

@@ -37,7 +37,7 @@ def maximum_clique(adjacency: Bool[Tensor, "n n"], *, seconds: float = 10.0, kno
     search = _Search(_bitsets(adjacency[order][:, order]), time.monotonic() + seconds)
     place = {vertex: position for position, vertex in enumerate(order.tolist())}
     search.offer([place[vertex] for vertex in known])
-    search.offer(_greedy(search.neighbours))
+    search.offer(_greedy(search.neighbors))
     upper = search.run()
     return Clique(tuple(sorted(order[search.best].tolist())), upper)
 
@@ -64,11 +64,11 @@ def cover_clique(adjacency: Bool[Tensor, "n n"]) -> Clique:
 
 
 class _Search:
-    """Branch and bound over vertex sets held as the bits of integers, bounded by greedy colouring."""
+    """Branch and bound over vertex sets held as the bits of integers, bounded by greedy coloring."""
 
-    def __init__(self, neighbours: list[int], deadline: float):
-        self.neighbours = neighbours
-        self.strangers = [~row for row in neighbours]
+    def __init__(self, neighbors: list[int], deadline: float):
+        self.neighbors = neighbors
+        self.strangers = [~row for row in neighbors]
         self.deadline = deadline
         self.best: list[int] = []
 
@@ -78,7 +78,7 @@ class _Search:
 
     def run(self) -> int:
         """Search until done or out of time; return a size that no clique exceeds."""
-        everything = (1 << len(self.neighbours)) - 1
+        everything = (1 << len(self.neighbors)) - 1
         nothing: list[int] = []
         stack = [(nothing, self._branches(everything, 0))]  # cliques outgrow Python's own call stack
         unexplored = 0
@@ -92,7 +92,7 @@ class _Search:
             unexplored = bound if not clique else unexplored
             if time.monotonic() > self.deadline:
                 return max(unexplored, len(self.best))
-            larger, candidates = [*clique, vertex], rest & self.neighbours[vertex]
+            larger, candidates = [*clique, vertex], rest & self.neighbors[vertex]
             if candidates:
                 stack.append((larger, self._branches(candidates, len(larger))))
             else:
@@ -100,30 +100,30 @@ class _Search:
         return len(self.best)
 
     def _branches(self, candidates: int, size: int) -> Iterator[tuple[int, int, int]]:
-        """Vertices worth adding, highest colour first: each with the size it can lead to and the vertices beside it."""
+        """Vertices worth adding, highest color first: each with the size it can lead to and the vertices beside it."""
         needed = len(self.best) - size
-        for vertex, colour in reversed(self._coloured(candidates, needed)):
-            if size + colour <= len(self.best):
+        for vertex, color in reversed(self._colored(candidates, needed)):
+            if size + color <= len(self.best):
                 return
-            yield vertex, size + colour, candidates
+            yield vertex, size + color, candidates
             candidates &= ~(1 << vertex)
 
-    def _coloured(self, candidates: int, needed: int) -> list[tuple[int, int]]:
-        """Vertices with their colour in a greedy colouring, in order of colour. Colours up to ``needed`` cannot lead to
+    def _colored(self, candidates: int, needed: int) -> list[tuple[int, int]]:
+        """Vertices with their color in a greedy coloring, in order of color. Colors up to ``needed`` cannot lead to
         a larger clique and are left out."""
-        coloured = []
-        colour = 0
+        colored = []
+        color = 0
         while candidates:
-            colour += 1
+            color += 1
             available = candidates
             while available:
                 lowest = available & -available
                 vertex = lowest.bit_length() - 1
                 candidates ^= lowest
                 available &= self.strangers[vertex] & ~lowest
-                if colour > needed:
-                    coloured.append((vertex, colour))
-        return coloured
+                if color > needed:
+                    colored.append((vertex, color))
+        return colored
 
 
 def _bitsets(adjacency: Tensor) -> list[int]:
@@ -145,14 +145,14 @@ def _degeneracy_order(adjacency: Tensor) -> Tensor:
     return torch.tensor(order[::-1])
 
 
-def _greedy(neighbours: list[int]) -> list[int]:
-    """The best of the cliques grown from each vertex by always adding the first common neighbour."""
+def _greedy(neighbors: list[int]) -> list[int]:
+    """The best of the cliques grown from each vertex by always adding the first common neighbor."""
     best: list[int] = []
-    for start in range(len(neighbours)):
-        clique, common = [start], neighbours[start]
+    for start in range(len(neighbors)):
+        clique, common = [start], neighbors[start]
         while common:
             vertex = (common & -common).bit_length() - 1
             clique.append(vertex)
-            common &= neighbours[vertex]
+            common &= neighbors[vertex]
         best = max(best, clique, key=len)
     return best

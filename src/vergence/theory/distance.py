@@ -27,7 +27,7 @@ def augmented_distance(views: Float[Tensor, "n m *shape"], *, limit: float = mat
     References:
         Huang et al. (2023), Sec. 3. https://arxiv.org/abs/2111.00743
     """
-    flat, squares = _centred(views)
+    flat, squares = _centered(views)
     if math.isfinite(limit):
         distance = _pruned(flat, squares, limit)
         return distance.masked_fill(distance > limit, math.inf)
@@ -57,7 +57,7 @@ def closest_views(one: Float[Tensor, "m *shape"], other: Float[Tensor, "k *shape
     return first, second
 
 
-def _centred(views: Tensor) -> tuple[Tensor, Tensor]:
+def _centered(views: Tensor) -> tuple[Tensor, Tensor]:
     """Views as rows around their mean, which keeps norms and so rounding small, and their squared norms."""
     if views.ndim < 3 or views.shape[0] == 0 or views.shape[1] == 0:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Divergence: how the losses push the centres of classes apart, and what they say of the error."""
+"""Divergence: how the losses push the centers of classes apart, and what they say of the error."""
 
 import math
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from vergence.theory.alignment import Views, expected_alignment, view_spread
-from vergence.theory.centres import class_centres
+from vergence.theory.centers import class_centers
 from vergence.theory.certificate import Certificate
 from vergence.types import Labels
 
@@ -46,7 +46,7 @@ def info_nce_parts(features: Views) -> Parts:
 def info_nce_divergence(
     features: Views, labels: Labels, *, epsilon: float | None = None, form: Literal["sharper", "simple"] = "sharper"
 ) -> Certificate:
-    r"""Theorem 3: a small InfoNCE loss keeps every two centres of classes apart.
+    r"""Theorem 3: a small InfoNCE loss keeps every two centers of classes apart.
 
     Simple form: :math:`\mu_k \cdot \mu_l \le \log(e^{(L_2 + \tau) / p_k p_l} - e^{1 - \epsilon})`,
     :math:`\tau = (2 - \epsilon) R_\epsilon`, for :math:`\epsilon \le 1.4587`. The sharper form puts
@@ -64,23 +64,23 @@ def info_nce_divergence(
     spreads = view_spread(features)
     tried = [epsilon] if epsilon is not None else [e for e in [0.0, *spreads.tolist()] if e <= LARGEST_EPSILON]
     bound = _simple_bound if form == "simple" else _sharper_bound
-    shares = class_centres(features, labels)[1]
+    shares = class_centers(features, labels)[1]
     weight = (shares[:, None] * shares)[..., None]
     epsilons = torch.tensor(tried, dtype=torch.float64)
     unstable = (spreads[:, None] > epsilons).double().mean(0)
     bounds, best = bound(second, unstable, epsilons, weight).min(2)
-    return _centres_certificate(
+    return _centers_certificate(
         features,
         labels,
         bounds,
         largest=1.0,
-        statement=f"product of two centres <= function of the InfoNCE loss ({form})",
+        statement=f"product of two centers <= function of the InfoNCE loss ({form})",
         source="Huang et al. (2023), Theorem 3, remainder derived",
         terms={"second part of the loss": second, "epsilon": epsilons[best], "R": unstable[best]},
     )
 
 
-def standardised(features: Views) -> Views:
+def standardized(features: Views) -> Views:
     """Features with mean 0 and mean square 1 in every dimension, over all views: what the cross-correlation assumes."""
     spread = features.std((0, 1), unbiased=False)
     return (features - features.mean((0, 1))) / torch.where(spread > 0, spread, 1)
@@ -93,9 +93,9 @@ def cross_correlation(features: Views) -> Float[Tensor, "d d"]:
 
 
 def cross_correlation_parts(features: Views) -> Parts:
-    r"""The Barlow Twins loss, split: :math:`L_1 = \sum_i (1 - C_{ii})^2` and :math:`L_2 = \|C - I\|^2`, of standardised
+    r"""The Barlow Twins loss, split: :math:`L_1 = \sum_i (1 - C_{ii})^2` and :math:`L_2 = \|C - I\|^2`, of standardized
     features; the loss with off-diagonal weight w is :math:`(1 - w) L_1 + w L_2`."""
-    correlation = cross_correlation(standardised(features.double()))
+    correlation = cross_correlation(standardized(features.double()))
     identity = torch.eye(len(correlation), dtype=correlation.dtype, device=correlation.device)
     first = (1 - correlation.diagonal()).square().sum().item()
     return Parts(first, (correlation - identity).square().sum().item())
@@ -104,12 +104,12 @@ def cross_correlation_parts(features: Views) -> Parts:
 def cross_correlation_alignment(features: Views) -> Certificate:
     r"""Lemma 2: the cross-correlation loss aligns, :math:`E \|f_1 - f_2\|^2 \le 2 \sqrt{d L_1}`.
 
-    Of standardised features. An equality when all diagonal entries of C are equal.
+    Of standardized features. An equality when all diagonal entries of C are equal.
 
     References:
         Huang et al. (2023), Lemma 4.1.
     """
-    scaled = standardised(features.double())
+    scaled = standardized(features.double())
     first = cross_correlation_parts(features).first
     right = 2 * math.sqrt(scaled.shape[2] * first)
     return Certificate(
@@ -130,7 +130,7 @@ def cross_correlation_divergence(
     remainder: float | None = None,
     form: Literal["corrected", "published"] = "corrected",
 ) -> Certificate:
-    r"""Theorem 4: a small cross-correlation loss keeps every two centres of classes apart, for standardised features:
+    r"""Theorem 4: a small cross-correlation loss keeps every two centers of classes apart, for standardized features:
     :math:`\mu_k \cdot \mu_l \le \sqrt{\frac{2}{p_k p_l} (L_2 + \tau' - (d - K) / 2)}`.
 
     Both entries (k, l) and (l, k) count, so the corrected form has 1 for 2. ``remainder`` is :math:`\tau'`, such as
@@ -139,28 +139,28 @@ def cross_correlation_divergence(
     References:
         Huang et al. (2023), Theorem 4; norm sqrt(d) and mean 0 are assumed there, though some versions omit them.
     """
-    scaled = standardised(features.double())
+    scaled = standardized(features.double())
     second = cross_correlation_parts(features).second
     remainder = measured_remainder(features, labels) if remainder is None else remainder
-    shares = class_centres(scaled, labels)[1]
+    shares = class_centers(scaled, labels)[1]
     inner = second + remainder - (scaled.shape[2] - len(shares)) / 2
     factor = 2 if form == "published" else 1
-    return _centres_certificate(
+    return _centers_certificate(
         scaled,
         labels,
         (factor * max(0.0, inner) / (shares[:, None] * shares)).sqrt(),
         largest=float(scaled.shape[2]),
-        statement=f"product of two centres <= function of the cross-correlation loss ({form})",
+        statement=f"product of two centers <= function of the cross-correlation loss ({form})",
         source="Huang et al. (2023), Theorem 4, remainder derived",
         terms={"second part of the loss": second, "remainder": remainder},
     )
 
 
 def measured_remainder(features: Views, labels: Labels) -> float:
-    r""":math:`\|C - \sum_k p_k \mu_k \mu_k^T\|^2`: how far samples spread around the centre of their class."""
-    scaled = standardised(features.double())
-    centres, shares = class_centres(scaled, labels)
-    return (cross_correlation(scaled) - (centres.T * shares) @ centres).square().sum().item()
+    r""":math:`\|C - \sum_k p_k \mu_k \mu_k^T\|^2`: how far samples spread around the center of their class."""
+    scaled = standardized(features.double())
+    centers, shares = class_centers(scaled, labels)
+    return (cross_correlation(scaled) - (centers.T * shares) @ centers).square().sum().item()
 
 
 def derived_remainder(
@@ -183,24 +183,24 @@ def derived_remainder(
 
 def info_nce_error(bound: Certificate, first_part: float, *, eta: float) -> Certificate:
     r"""The error in terms of the InfoNCE loss: :math:`(1 - \sigma) + \eta \sqrt{2 + 2 L_1}`, with
-    :math:`L_1 = \frac{1}{2} E \|f_1 - f_2\|^2 - 1` and the condition of ``bound``, a :func:`generalisation_bound`.
+    :math:`L_1 = \frac{1}{2} E \|f_1 - f_2\|^2 - 1` and the condition of ``bound``, a :func:`generalization_bound`.
 
     References:
         Huang et al. (2023), Sec. 4.1.
     """
     unstable = eta * math.sqrt(max(0.0, 2 + 2 * first_part))
-    return _through_loss(bound, unstable, "nearest-centre error <= (1 - sigma) + eta * sqrt(2 + 2 L_1)")
+    return _through_loss(bound, unstable, "nearest-center error <= (1 - sigma) + eta * sqrt(2 + 2 L_1)")
 
 
 def cross_correlation_error(bound: Certificate, first_part: float, *, eta: float, dimension: int) -> Certificate:
     r"""The error in terms of the cross-correlation loss: :math:`(1 - \sigma) + \sqrt 2\, \eta\, d^{1/4} L_1^{1/4}`,
-    with :math:`L_1 = \sum_i (1 - C_{ii})^2` and the condition of ``bound``, a :func:`generalisation_bound`.
+    with :math:`L_1 = \sum_i (1 - C_{ii})^2` and the condition of ``bound``, a :func:`generalization_bound`.
 
     References:
         Huang et al. (2023), Sec. 4.2.
     """
     unstable = math.sqrt(2) * eta * (dimension * first_part) ** 0.25
-    return _through_loss(bound, unstable, "nearest-centre error <= (1 - sigma) + sqrt(2) eta d^(1/4) L_1^(1/4)")
+    return _through_loss(bound, unstable, "nearest-center error <= (1 - sigma) + sqrt(2) eta d^(1/4) L_1^(1/4)")
 
 
 def _simple_bound(second: float, unstable: Tensor, epsilon: Tensor, weight: Tensor) -> Tensor:
@@ -221,7 +221,7 @@ def _log_difference(high: Tensor, low: Tensor) -> Tensor:
     return high + torch.log(-torch.expm1(-gap))
 
 
-def _centres_certificate(
+def _centers_certificate(
     features: Tensor,
     labels: Tensor,
     bounds: Tensor,
@@ -232,10 +232,10 @@ def _centres_certificate(
     terms: dict[str, Tensor | float],
 ) -> Certificate:
     """The certificate of the two classes with the least slack; the product never exceeds ``largest`` anyway."""
-    centres, _ = class_centres(features, labels)
-    products = centres @ centres.T
+    centers, _ = class_centers(features, labels)
+    products = centers @ centers.T
     slack = (bounds - products).fill_diagonal_(math.inf)
-    pair = divmod(int(slack.argmin()), len(centres))
+    pair = divmod(int(slack.argmin()), len(centers))
     return Certificate(
         statement=statement,
         source=source,
@@ -248,9 +248,9 @@ def _centres_certificate(
 
 
 def _through_loss(bound: Certificate, unstable: float, statement: str) -> Certificate:
-    """The bound with R replaced by what the loss says of it; the condition on the centres still has to hold."""
+    """The bound with R replaced by what the loss says of it; the condition on the centers still has to hold."""
     right = 1 - bound.terms["sigma"] + unstable
-    silent = bound.terms["largest product of centres"] >= bound.terms["threshold"]
+    silent = bound.terms["largest product of centers"] >= bound.terms["threshold"]
     return replace(
         bound,
         statement=statement,

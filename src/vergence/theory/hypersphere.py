@@ -97,12 +97,12 @@ def resubstitution_entropy(z: Embedding, *, temperature: float = 0.5) -> Scalar:
     concentration :math:`\kappa = 1/T`.
 
     The uniformity term of the limit is :math:`-\hat H + \log Z_{vMF}(\kappa)`, so a contrastive loss with many
-    negatives maximises this entropy.
+    negatives maximizes this entropy.
 
     References:
         Wang & Isola (2020), Sec. 4.2.
     """
-    return von_mises_fisher_log_normaliser(z.shape[1], 1 / temperature) - uniformity_potential(
+    return von_mises_fisher_log_normalizer(z.shape[1], 1 / temperature) - uniformity_potential(
         z, temperature=temperature
     )
 
@@ -112,7 +112,7 @@ def uniformity_potential(z: Embedding, *, temperature: float = 0.5) -> Scalar:
     return _log_potential(normalize(z, dim=1), temperature).mean()
 
 
-def von_mises_fisher_log_normaliser(dimension: int, concentration: float) -> float:
+def von_mises_fisher_log_normalizer(dimension: int, concentration: float) -> float:
     r"""The log integral of :math:`e^{\kappa u \cdot v}` over the sphere: its log area plus
     :math:`\log {}_0F_1(; d/2; \kappa^2/4)`.
 

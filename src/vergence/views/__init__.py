@@ -3,17 +3,20 @@
 ``recipe = simclr(strength=0.5)``, then ``recipe(x, sample_keys(seed, epoch, indices))`` is a tuple of views.
 """
 
-from vergence.tables import Rows
+from typing import Any
+
+from vergence.counters import sample_keys
+from vergence.tables import Table
 from vergence.views.glyph import glyph
 from vergence.views.halves import columns, halves, identity
 from vergence.views.image import captions, from_letters, simclr
-from vergence.views.random import sample_keys
+from vergence.views.outside import from_callable, returns_recipe
 from vergence.views.recipe import Recipe
 from vergence.views.series import series
 from vergence.views.tabular import tabular
 from vergence.views.text import text
 
-VIEWS = Rows(
+VIEWS = Table(
     "view recipe",
     {
         "simclr": simclr,
@@ -26,16 +29,17 @@ VIEWS = Rows(
         "series": series,
         "text": text,
     },
+    room="views",
 )
 
 GLOSSARY = {
     "size": "Side of the views in pixels; None keeps the size of the images.",
     "crop": "Random resized crop (images), or the smallest share of the time or the tokens that is kept.",
     "blur": "Gaussian blur; None blurs images over 32 pixels only, as the paper does.",
-    "grey": "Colour dropping: one view in five is grey.",
-    "colour": "Colour distortion: brightness, contrast, saturation and hue.",
+    "gray": "Color dropping: one view in five is gray.",
+    "color": "Color distortion: brightness, contrast, saturation and hue.",
     "flip": "Horizontal flip of every second view.",
-    "strength": "Strength of the colour distortion, from 0 (none) to 2.5.",
+    "strength": "Strength of the color distortion, from 0 (none) to 2.5.",
     "first": "How many columns are the first view; 0 for half of them.",
     "smallest": "Smallest share of the area that a crop keeps.",
     "rotate": "Largest rotation either way, in degrees.",
@@ -52,7 +56,19 @@ GLOSSARY = {
     "jitter": "Standard deviation of the noise, as a share of the channel's own.",
     "dropout": "Probability that a channel (series) or a token (text) is lost.",
     "mask": "Largest share of the time that is set to 0.",
-    "swap": "Probability that two neighbouring tokens change places.",
+    "swap": "Probability that two neighboring tokens change places.",
 }
 
-__all__ = ["GLOSSARY", "VIEWS", "Recipe", "from_letters", "sample_keys", *VIEWS]
+
+def build(name: str, **options: Any) -> Recipe:
+    """The recipe ``name``: a row of VIEWS, or from outside a recipe, what makes one, or a transform of a sample."""
+    row = VIEWS[name]
+    if isinstance(row, Recipe):
+        return row
+    if name in VIEWS or returns_recipe(row):
+        made = row(**options)
+        return made if isinstance(made, Recipe) else from_callable(made)
+    return from_callable(row)
+
+
+__all__ = ["GLOSSARY", "VIEWS", "Recipe", "build", "from_callable", "from_letters", "sample_keys", *VIEWS]

@@ -79,18 +79,18 @@ def _central_window(height: int, width: int, ratio: tuple[float, float]) -> tupl
 
 
 def _taps(start: Keys, length: Keys, flips: Flips, side: int, size: int) -> tuple[Lines, Weights]:
-    """The input lines of each output line: a triangle around its centre, cut at the window's edge and normalised.
+    """The input lines of each output line: a triangle around its center, cut at the window's edge and normalized.
 
     It is one input pixel wide either way when enlarging, one output pixel when reducing.
     """
     start, length, flips = start[:, None], length[:, None].double(), flips[:, None]
     scale = length / size
     support = scale.clamp(min=1.0)
-    centre = scale * (torch.arange(size, device=start.device) + 0.5)
-    centre = torch.where(flips, length - centre, centre)
-    first = (centre - support + 0.5).floor()
+    center = scale * (torch.arange(size, device=start.device) + 0.5)
+    center = torch.where(flips, length - center, center)
+    first = (center - support + 0.5).floor()
     # What follows is exact or relative to ``first``, so float32 will do, and is much faster.
-    offset, first, support, last = (part.float()[:, None] for part in (centre - first, first, support, length - 1))
+    offset, first, support, last = (part.float()[:, None] for part in (center - first, first, support, length - 1))
     # As many as the whole side would need, so that the count does not depend on the windows of the batch.
     tap = torch.arange(math.ceil(2 * max(side / size, 1.0)), device=start.device)[:, None]
     weights = 1 - (tap + 0.5 - offset).abs_().div_(support)

@@ -1,4 +1,4 @@
-"""Views of small grey glyphs, such as digits and characters: bend the strokes and cover some, never mirror them."""
+"""Views of small gray glyphs, such as digits and characters: bend the strokes and cover some, never mirror them."""
 
 import math
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ def glyph(
     tone: float = 0.3,
     cover: float = 0.2,
 ) -> Recipe:
-    """Views of small grey-scale glyphs: affine and elastic warps, contrast and brightness, a covered rectangle.
+    """Views of small gray-scale glyphs: affine and elastic warps, contrast and brightness, a covered rectangle.
 
     ``rotate`` and ``shear`` are the largest angles in degrees, ``zoom`` the largest relative change of each side;
     ``translate``, ``elastic`` and ``cover`` (the sides of a black rectangle) are shares of the image's side. There is

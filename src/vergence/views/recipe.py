@@ -7,8 +7,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from vergence.counters import split
 from vergence.types import Keys
-from vergence.views.random import split
 
 Kind = Literal["image", "vector", "series", "text", "any"]
 Draw = Callable[[Tensor, Tensor], Tensor]

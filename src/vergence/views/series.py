@@ -6,9 +6,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from vergence.counters import normal, split, uniform
 from vergence.types import Keys
 from vergence.views.geometry import lattice, resample
-from vergence.views.random import normal, split, uniform
 from vergence.views.recipe import Recipe, plain, require
 
 Series = Float[Tensor, "n c t"]

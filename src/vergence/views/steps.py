@@ -8,11 +8,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from vergence.counters import uniform
 from vergence.types import FloatImages, Images, Keys, Mask, Vector
 from vergence.views.blur import blur, kernel_side
-from vergence.views.colour import Factors, Orders, grey, jitter, jitter_parameters
+from vergence.views.color import Factors, Orders, gray, jitter, jitter_parameters
 from vergence.views.geometry import Lattice, Resized, crop_windows, lattice, plain_windows, resample
-from vergence.views.random import uniform
 from vergence.views.recipe import Recipe, plain
 
 Draws = Float[Tensor, "n draws"]
@@ -21,13 +21,13 @@ Scale = tuple[float, float]
 # Chen et al. (2020), SimCLR, Appendix A.
 RATIO = (3 / 4, 4 / 3)
 FLIP_PROBABILITY = 0.5
-COLOUR_PROBABILITY = 0.8
-GREY_PROBABILITY = 0.2
+COLOR_PROBABILITY = 0.8
+GRAY_PROBABILITY = 0.2
 BLUR_PROBABILITY = 0.5
 SIGMA = (0.1, 2.0)
 
 # Columns of a view's uniform draws, fixed so that switching one transformation off leaves the others as they were.
-CROP, FLIP, DISTORTED, DISTORTION, GREYED, BLURRED, SIGMA_DRAW = slice(0, 22), 22, 23, slice(24, 32), 32, 33, 34
+CROP, FLIP, DISTORTED, DISTORTION, GRAYED, BLURRED, SIGMA_DRAW = slice(0, 22), 22, 23, slice(24, 32), 32, 33, 34
 DRAWS = 35
 
 CACHED = 2**19  # numbers in a chunk, so that it stays in a core's cache with its temporaries
@@ -63,13 +63,13 @@ def look(*, size: int | None, scale: Scale | None, flip: bool) -> Step:
 
 
 def distort(*, strength: float) -> Step:
-    """Colour distortion: brightness, contrast, saturation and hue."""
+    """Color distortion: brightness, contrast, saturation and hue."""
     return Step(partial(_distortion, strength=strength), jitter)
 
 
-def drop_colour() -> Step:
-    """Colour dropping: the grey of each pixel in every channel."""
-    return Step(_greyed, _drop_colour)
+def drop_color() -> Step:
+    """Color dropping: the gray of each pixel in every channel."""
+    return Step(_grayed, _drop_color)
 
 
 def soften(*, above: int) -> Step:
@@ -114,17 +114,17 @@ def _lattice(draws: Draws, height: int, width: int, *, size: int | None, scale: 
 
 
 def _distortion(draws: Draws, height: int, width: int, *, strength: float) -> tuple[Mask, Factors, Orders]:
-    return draws[:, DISTORTED] < COLOUR_PROBABILITY, *jitter_parameters(draws[:, DISTORTION], strength=strength)
+    return draws[:, DISTORTED] < COLOR_PROBABILITY, *jitter_parameters(draws[:, DISTORTION], strength=strength)
 
 
-def _greyed(draws: Draws, height: int, width: int) -> tuple[Mask]:
-    return (draws[:, GREYED] < GREY_PROBABILITY,)
+def _grayed(draws: Draws, height: int, width: int) -> tuple[Mask]:
+    return (draws[:, GRAYED] < GRAY_PROBABILITY,)
 
 
-def _drop_colour(x: FloatImages, chosen: Mask) -> FloatImages:
+def _drop_color(x: FloatImages, chosen: Mask) -> FloatImages:
     places = chosen.nonzero()[:, 0].to(x.device)
     some = x.index_select(0, places)
-    return x.index_copy(0, places, grey(some).expand_as(some))
+    return x.index_copy(0, places, gray(some).expand_as(some))
 
 
 def _softness(draws: Draws, height: int, width: int) -> tuple[Mask, Vector]:

@@ -5,8 +5,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from vergence.counters import normal, split, uniform
 from vergence.types import Embedding, Keys
-from vergence.views.random import normal, split, uniform
 from vergence.views.recipe import Recipe, plain, require
 
 CORRUPTED, REPLACED, NOISE = range(3)
@@ -15,7 +15,7 @@ CORRUPTED, REPLACED, NOISE = range(3)
 def tabular(*, corruption: float = 0.3, noise: float = 0.1) -> Recipe:
     """Views of vectors: every cell is, with probability ``corruption``, replaced by its column's value in another row.
 
-    The other rows are those given to ``fitted``; without it a replaced cell becomes 0, the mean of a standardised
+    The other rows are those given to ``fitted``; without it a replaced cell becomes 0, the mean of a standardized
     column. ``noise`` is the standard deviation of what is added to every cell, as a share of its column's (of 1 without
     ``fitted``). SCARF corrupts one view at 0.6; here both are corrupted, at half that rate, so that the two are alike.
 

@@ -1,4 +1,4 @@
-"""Views of texts as rows of tokens, where 0 is padding: read a span, lose tokens, swap neighbours."""
+"""Views of texts as rows of tokens, where 0 is padding: read a span, lose tokens, swap neighbors."""
 
 from functools import partial
 
@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from vergence.counters import split, uniform
 from vergence.types import Keys
-from vergence.views.random import split, uniform
 from vergence.views.recipe import Recipe, plain, require
 
 Tokens = Int[Tensor, "n t"]
@@ -16,9 +16,9 @@ SPAN, DROPPED, SWAPPED, OFFSET = range(4)
 
 
 def text(*, crop: float = 0.7, dropout: float = 0.1, swap: float = 0.1) -> Recipe:
-    """Views of texts: a random span of at least ``crop`` of the tokens, some left out, some swapped with a neighbour.
+    """Views of texts: a random span of at least ``crop`` of the tokens, some left out, some swapped with a neighbor.
 
-    ``dropout`` is the probability that a token of the span is left out, ``swap`` that two neighbours change places.
+    ``dropout`` is the probability that a token of the span is left out, ``swap`` that two neighbors change places.
     What remains moves to the front, and padding follows; a text never loses its last token.
 
     References:
@@ -59,7 +59,7 @@ def _packed(x: Tokens, kept: Bool[Tensor, "n t"]) -> Tokens:
 
 
 def _swapped(x: Tokens, draws: Tensor, offset: Tensor, swap: float) -> Tokens:
-    """Pairs of neighbours change places with probability ``swap``; a coin says whether pairs begin at 0 or 1."""
+    """Pairs of neighbors change places with probability ``swap``; a coin says whether pairs begin at 0 or 1."""
     t = x.shape[1]
     place = torch.arange(t, device=x.device) + (offset < 0.5).long()
     partner = (place ^ 1) - (offset < 0.5).long()

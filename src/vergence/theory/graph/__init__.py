@@ -1,6 +1,6 @@
 """The augmentation graph: contrastive learning read as spectral clustering.
 
-``AugmentationGraph`` is exact for a finite kernel and estimated for real views; the spectral loss factorises it, its
+``AugmentationGraph`` is exact for a finite kernel and estimated for real views; the spectral loss factorizes it, its
 top eigenvectors are what perfect features span, and its certificates bound the error of a linear probe.
 """
 
@@ -15,8 +15,8 @@ from vergence.theory.graph.certificates import (
     recovery_theorem,
     spectral_probe,
 )
-from vergence.theory.graph.factorisation import (
-    matrix_factorisation_loss,
+from vergence.theory.graph.factorization import (
+    matrix_factorization_loss,
     optimal_features,
     spectral_minimum,
     spectral_population_loss,
@@ -30,7 +30,7 @@ __all__ = [
     "embedding_dimension",
     "label_residual",
     "majority_error",
-    "matrix_factorisation_loss",
+    "matrix_factorization_loss",
     "optimal_features",
     "population_probe",
     "probe_error",

@@ -43,7 +43,7 @@ def subspace_alignment(
 ) -> SubspaceAlignment:
     r"""Compare features with the top k eigenvectors (as many as the features have columns, unless given).
 
-    Row x of the features is weighed by :math:`\sqrt{w_x}`, as in the matrix factorisation. A linear probe adds a
+    Row x of the features is weighed by :math:`\sqrt{w_x}`, as in the matrix factorization. A linear probe adds a
     constant, the first eigenvector of a connected graph: append a column of ones to see what the probe sees.
     """
     if len(features) != graph.nodes:

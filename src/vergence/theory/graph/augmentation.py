@@ -71,16 +71,16 @@ class AugmentationGraph:
         cls,
         views: Float[Tensor, "n m ..."],
         *,
-        neighbours: int = 10,
+        neighbors: int = 10,
         bandwidth: float | None = None,
         components: int | None = 64,
     ) -> "AugmentationGraph":
         """The sparse graph estimated from m sampled views of n samples: n x m nodes, sample by sample.
 
-        On real data no two samples share a view, so every view is smoothed over its ``neighbours`` (itself first)
+        On real data no two samples share a view, so every view is smoothed over its ``neighbors`` (itself first)
         with a Gaussian; ``note`` states the space, the kernel and the bandwidth. The figures depend on that choice.
         """
-        kernel, note = smoothed_kernel(views, neighbours=neighbours, bandwidth=bandwidth, components=components)
+        kernel, note = smoothed_kernel(views, neighbors=neighbors, bandwidth=bandwidth, components=components)
         return cls.from_kernel(kernel, note=note)
 
     @property
@@ -113,26 +113,26 @@ class AugmentationGraph:
         return torch.from_numpy(self.times(np.ones(self.nodes)))
 
     @cached_property
-    def normalised(self) -> sparse.csr_array:
-        """The normalised adjacency, the adjacency divided by the roots of both degrees."""
+    def normalized(self) -> sparse.csr_array:
+        """The normalized adjacency, the adjacency divided by the roots of both degrees."""
         return sparse.csr_array(self.adjacency * self._inverse_roots[:, None] * self._inverse_roots[None, :])
 
     @cached_property
     def laplacian(self) -> sparse.csr_array:
-        """The identity minus the normalised adjacency."""
-        return sparse.csr_array(sparse.eye_array(self.nodes) - self.normalised)
+        """The identity minus the normalized adjacency."""
+        return sparse.csr_array(sparse.eye_array(self.nodes) - self.normalized)
 
     @cached_property
     def positive_semidefinite(self) -> bool:
         """Whether some augmentation could have made this graph: always so for a kernel's."""
-        return self.factor is not None or smallest_eigenvalue(self.normalised) > -ZERO
+        return self.factor is not None or smallest_eigenvalue(self.normalized) > -ZERO
 
     def times(self, x: np.ndarray | sparse.sparray) -> np.ndarray | sparse.sparray:
         """The adjacency times a vector or a matrix, dense or sparse, without forming the adjacency."""
         return self.weights @ x if self.factor is None else self.factor.T @ (self.factor @ x)
 
     def eigenvalues(self, k: int) -> Float[Tensor, " k"]:
-        """The k largest eigenvalues of the normalised adjacency, from one downwards."""
+        """The k largest eigenvalues of the normalized adjacency, from one downwards."""
         return torch.from_numpy(self._eigenpairs(k).values[:k].copy())
 
     def eigenvectors(self, k: int) -> Float[Tensor, "nodes k"]:
@@ -269,6 +269,6 @@ class AugmentationGraph:
         members = indicators(self._components) * self.degrees.sqrt().numpy()[:, None]
         components = sparse.csr_array(members / sparse.linalg.norm(members, axis=0)[None, :])
         if self.factor is None:
-            return leading_eigenpairs(self.normalised, components, k)
+            return leading_eigenpairs(self.normalized, components, k)
         root = sparse.csr_array(self.factor * self._inverse_roots[None, :])
         return leading_gram_eigenpairs(root, components, k)

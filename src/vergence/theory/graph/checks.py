@@ -57,7 +57,7 @@ def adjacency_matrix(adjacency: Array) -> sparse.csr_array:
 
 
 def reject_isolated(degrees: np.ndarray) -> None:
-    """Every node needs an edge, if only to itself: the normalised adjacency divides by the degrees."""
+    """Every node needs an edge, if only to itself: the normalized adjacency divides by the degrees."""
     isolated = np.flatnonzero(degrees <= 0)
     if len(isolated):
         some = ", ".join(map(str, isolated[:5])) + (", ..." if len(isolated) > 5 else "")

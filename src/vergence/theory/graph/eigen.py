@@ -1,4 +1,4 @@
-"""The leading eigenpairs of a normalised adjacency, its eigenvalue one given in closed form by the components."""
+"""The leading eigenpairs of a normalized adjacency, its eigenvalue one given in closed form by the components."""
 
 from typing import NamedTuple
 

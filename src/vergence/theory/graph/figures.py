@@ -12,7 +12,7 @@ POINTS = 4000
 
 def spectrum(survey: GraphSurvey) -> Figure:
     """The leading eigenvalues, with the largest gap marked."""
-    figure, axes = _blank("index", "eigenvalue of the normalised adjacency")
+    figure, axes = _blank("index", "eigenvalue of the normalized adjacency")
     values = survey.eigenvalues.tolist()
     axes.plot(range(1, len(values) + 1), values, "o-", markersize=4)
     _mark_gap(axes, survey)
@@ -20,19 +20,19 @@ def spectrum(survey: GraphSurvey) -> Figure:
 
 
 def layout(survey: GraphSurvey) -> Figure:
-    """The nodes on the second and third eigenvectors, coloured by class, or by cluster without labels."""
+    """The nodes on the second and third eigenvectors, colored by class, or by cluster without labels."""
     figure, axes = _blank("second eigenvector", "third eigenvector")
     graph = survey.graph
     if graph.rank_within(min(3, graph.nodes)) < 3:
         axes.text(0.5, 0.5, "fewer than three eigenvectors", ha="center", transform=axes.transAxes)
         return figure
     places = graph.eigenvectors(3)[:, 1:] / graph.degrees.sqrt()[:, None]
-    colours = survey.clusters if survey.labels is None else graph.node_labels(survey.labels)
+    colors = survey.clusters if survey.labels is None else graph.node_labels(survey.labels)
     chosen = torch.randperm(graph.nodes, generator=torch.Generator().manual_seed(survey.seed))[:POINTS]
     values = (survey.clusters if survey.labels is None else survey.labels).unique()
     names = survey.classes or tuple(f"cluster {value}" for value in values.tolist())
     for value, name in zip(values, names, strict=True):
-        own = places[chosen[colours[chosen] == value]]
+        own = places[chosen[colors[chosen] == value]]
         axes.scatter(own[:, 0].tolist(), own[:, 1].tolist(), s=4, label=name)
     axes.legend(fontsize="x-small", markerscale=2, ncols=2)
     return figure
@@ -47,8 +47,8 @@ def mixing(survey: GraphSurvey) -> Figure:
     axes.set_yticks(range(len(shares)))
     for row, column in torch.nonzero(shares >= 0.005).tolist():
         share = shares[row, column].item()
-        colour = "white" if share > 0.5 else "black"
-        axes.text(column, row, f"{share:.0%}", ha="center", va="center", fontsize="x-small", color=colour)
+        color = "white" if share > 0.5 else "black"
+        axes.text(column, row, f"{share:.0%}", ha="center", va="center", fontsize="x-small", color=color)
     return figure
 
 

@@ -1,4 +1,4 @@
-"""The kernel of a real dataset, estimated from sampled views: no two samples share a view, so neighbours stand in."""
+"""The kernel of a real dataset, estimated from sampled views: no two samples share a view, so neighbors stand in."""
 
 import numpy as np
 import torch
@@ -14,29 +14,29 @@ TILE = 1024
 def smoothed_kernel(
     views: Float[Tensor, "n m ..."],
     *,
-    neighbours: int = 10,
+    neighbors: int = 10,
     bandwidth: float | None = None,
     components: int | None = 64,
 ) -> tuple[sparse.csr_array, str]:
     r"""A(x | sample) over the n x m views, and a sentence that says how it was estimated.
 
     Row :math:`i` is :math:`\frac1m \sum_j K(\cdot, v_{ij})`, with :math:`K(x, v) \propto e^{-\|x - v\|^2 / 2h^2}` over
-    the nearest ``neighbours`` of v (itself first), summing to one. Distances are between the leading principal
+    the nearest ``neighbors`` of v (itself first), summing to one. Distances are between the leading principal
     ``components`` of the flattened views, or between the views themselves when None or when they have no more columns
-    than that. The bandwidth h is the median distance to the last neighbour unless given.
+    than that. The bandwidth h is the median distance to the last neighbor unless given.
     """
     n, m = views.shape[:2]
-    _check(views, neighbours, bandwidth)
+    _check(views, neighbors, bandwidth)
     points = _projected(views.reshape(n * m, -1).float(), components)
-    squares, indices = nearest(points, neighbours)
+    squares, indices = nearest(points, neighbors)
     # Views that all coincide have no scale; any bandwidth then gives equal weights.
     h = bandwidth or float(squares[:, -1].sqrt().median()) or 1.0
     weights = torch.softmax(-squares.double() / (2 * h**2), dim=1) / m
-    rows = np.repeat(np.arange(n), m * neighbours)
+    rows = np.repeat(np.arange(n), m * neighbors)
     columns = indices.flatten().cpu().numpy()
     kernel = sparse.csr_array((weights.flatten().cpu().numpy(), (rows, columns)), shape=(n, n * m))
     note = (
-        f"{n} samples x {m} views; Gaussian kernel of bandwidth {h:.4g} over {neighbours} nearest views, "
+        f"{n} samples x {m} views; Gaussian kernel of bandwidth {h:.4g} over {neighbors} nearest views, "
         f"distances in {points.shape[1]} dimensions"
     )
     return kernel, note
@@ -67,10 +67,10 @@ def _projected(points: Tensor, components: int | None) -> Tensor:
     return torch.from_numpy(projected).to(points)
 
 
-def _check(views: Tensor, neighbours: int, bandwidth: float | None) -> None:
+def _check(views: Tensor, neighbors: int, bandwidth: float | None) -> None:
     n, m = views.shape[:2]
-    if not 1 <= neighbours <= n * m:
-        raise ValueError(f"Expected 1 <= neighbours <= {n * m}, the number of views; got {neighbours}.")
+    if not 1 <= neighbors <= n * m:
+        raise ValueError(f"Expected 1 <= neighbors <= {n * m}, the number of views; got {neighbors}.")
     if bandwidth is not None and not bandwidth > 0:
         raise ValueError(f"Expected a positive bandwidth, or None to choose it from the views; got {bandwidth}.")
     if not views.isfinite().all():

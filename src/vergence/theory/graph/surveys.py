@@ -140,13 +140,13 @@ def survey(
     *,
     classes: tuple[str, ...] = (),
     k: int = 32,
-    neighbours: int = 10,
+    neighbors: int = 10,
     bandwidth: float | None = None,
     components: int | None = 64,
     seed: int = 0,
 ) -> GraphSurvey:
     """Build the graph of m views of each of n samples, and decompose it; ``labels`` are those of the samples."""
-    graph = AugmentationGraph.from_views(views, neighbours=neighbours, bandwidth=bandwidth, components=components)
+    graph = AugmentationGraph.from_views(views, neighbors=neighbors, bandwidth=bandwidth, components=components)
     return survey_graph(graph, labels, classes=classes, k=k, seed=seed)
 
 

@@ -1,0 +1,1 @@
+"""Vergence inside other programs: a scikit-learn estimator, an encoder ready for use."""

@@ -1,0 +1,114 @@
+"""Encoder: a trained run ready for use, with the run's own preprocessing."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+from vergence import features
+from vergence.config import Config
+from vergence.data import Samples, from_arrays, settled
+from vergence.data.images import pixels
+from vergence.data.text import tokenized
+from vergence.runs import assembly
+from vergence.runs.run import Run
+
+TOKEN_OPTIONS = ("tokens", "length", "vocabulary")
+
+
+def load(path: str | Path) -> "Encoder":
+    """The encoder of a run directory; its data need not be there any more."""
+    run = Run(path)
+    encoder, recipe, facts = assembly.trained_encoder(run)
+    return Encoder(encoder, recipe, run.config, kind=facts["kind"], shape=tuple(facts["shape"]))
+
+
+class Encoder:
+    """A frozen encoder. ``encode(samples)`` gives ``h`` as an array ``[n, width]``, on samples as they come.
+
+    Images may be paths, PIL images, or arrays ``[height, width]``, ``[height, width, channels]`` or a batch of them,
+    bytes or numbers in [0, 1]; they are brought to the size the encoder was trained on. Texts are strings. Vectors and
+    series are arrays of the shape it was trained on, one or a batch.
+    """
+
+    def __init__(self, encoder: nn.Module, recipe: Any, config: Config, *, kind: str, shape: tuple[int, ...]):
+        self.encoder, self.recipe, self.config, self.kind, self.shape = encoder, recipe, config, kind, shape
+
+    @property
+    def width(self) -> int:
+        """How many numbers a representation has."""
+        return int(self.encoder.width)  # type: ignore[arg-type]
+
+    def __repr__(self) -> str:
+        return f"Encoder({self.config.encoder}, {self.kind} {list(self.shape)} -> {self.width})"
+
+    def encode(self, samples: Any) -> np.ndarray:
+        """Representations of samples; a single sample gives one row."""
+        return features.extract(self.encoder, Samples(self.prepared(samples), self.kind), self.recipe).h.numpy()
+
+    def prepared(self, samples: Any) -> Tensor:
+        """Samples as the encoder's data source would give them."""
+        if self.kind == "text":
+            return self._tokens([samples] if isinstance(samples, str) else list(samples))
+        if self.kind == "image":
+            return self._images(samples)
+        x = torch.as_tensor(np.asarray(samples, dtype=np.float32))
+        x = x[None] if tuple(x.shape) == self.shape else x
+        if tuple(x.shape[1:]) != self.shape:
+            raise ValueError(f"The encoder takes samples of shape {list(self.shape)}, got {list(x.shape[1:])}.")
+        return x
+
+    def _tokens(self, texts: Sequence[str]) -> Tensor:
+        wrong = next((text for text in texts if not isinstance(text, str)), None)
+        if wrong is not None:
+            raise ValueError(f"The encoder takes texts, got {type(wrong).__name__}.")
+        _, _, options = settled(self.config.data, {})
+        return tokenized(texts, **{key: value for key, value in options.items() if key in TOKEN_OPTIONS})
+
+    def _images(self, samples: Any) -> Tensor:
+        if isinstance(samples, str | Path | Image.Image):
+            samples = [samples]
+        if isinstance(samples, np.ndarray | Tensor):
+            return self._resized(_batch(samples))
+        parts = [self._image(sample) for sample in samples]
+        if not parts:
+            raise ValueError("There is nothing to encode: an empty list.")
+        return torch.cat(parts)
+
+    def _image(self, sample: Any) -> Tensor:
+        """One image as bytes of the encoder's size."""
+        channels, height, _ = self.shape
+        if isinstance(sample, str | Path):
+            if not Path(sample).is_file():
+                raise FileNotFoundError(f"There is no file {sample}.")
+            with Image.open(sample) as image:
+                return torch.from_numpy(pixels(image, size=height, channels=channels))[None]
+        if isinstance(sample, Image.Image):
+            return torch.from_numpy(pixels(sample.copy(), size=height, channels=channels))[None]
+        return self._resized(_batch(sample))
+
+    def _resized(self, x: Tensor) -> Tensor:
+        """Bytes ``[n, channels, height, width]`` of any size in the encoder's; its channels must agree."""
+        if x.shape[1] != self.shape[0]:
+            raise ValueError(f"The encoder takes images of {self.shape[0]} channels, got {x.shape[1]}.")
+        if tuple(x.shape[1:]) == self.shape:
+            return x
+        images = [Image.fromarray(_last_channel(image.numpy())) for image in x]
+        return torch.cat([self._image(image) for image in images])
+
+
+def _batch(x: Any) -> Tensor:
+    """One image or several, in any layout, as bytes ``[n, channels, height, width]``."""
+    array = np.asarray(x.cpu() if isinstance(x, Tensor) else x)
+    if array.ndim == 2 or (array.ndim == 3 and (array.shape[-1] in (1, 3) or array.shape[0] in (1, 3))):
+        array = array[None]
+    samples = from_arrays(array, kind="image")
+    return torch.as_tensor(samples.x)
+
+
+def _last_channel(image: np.ndarray) -> np.ndarray:
+    return image[0] if image.shape[0] == 1 else image.transpose(1, 2, 0)

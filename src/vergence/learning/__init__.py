@@ -1,0 +1,42 @@
+"""Learners: a method with weights. Views go in, a loss comes out, and the encoder is what remains.
+
+A learner has ``encoder`` (what is exported), ``branches`` (what makes the embedding of each view), ``outputs(views)``,
+``loss(outputs, labels)`` and ``after_step(progress)``. Outputs are tensors of numbers with a row for each sample, and
+``loss`` gathers them, so that batches may be encoded in chunks and shared by processes. A row of the table builds a
+learner for a problem; its keywords are the method's hyperparameters where no objective has them.
+"""
+
+from vergence.learning.adversarial import bigan
+from vergence.learning.infomax import infomax
+from vergence.learning.pretext import colorization, rotation
+from vergence.learning.problem import Problem
+from vergence.learning.reference import classifier, untrained
+from vergence.learning.two_modal import two_modal
+from vergence.learning.two_view import Learner, two_view
+from vergence.tables import Table
+
+LEARNERS = Table(
+    "learner",
+    {
+        "two_view": two_view,
+        "two_modal": two_modal,
+        "infomax": infomax,
+        "rotation": rotation,
+        "colorization": colorization,
+        "bigan": bigan,
+        "classifier": classifier,
+        "untrained": untrained,
+    },
+    room="learners",
+)
+
+GLOSSARY = {
+    "bound": "which bound on mutual information is raised: info_nce, nwj or donsker_varadhan",
+    "critic": "what scores a pair of representations: bilinear, separable or concat",
+    "target": "nats that the bound is brought to; none raises it without end",
+    "cells": "cells along each side of the image whose color is predicted",
+    "latent": "width of the generator's input",
+    "hidden": "width of the hidden layers of generator and discriminator",
+}
+
+__all__ = ["GLOSSARY", "LEARNERS", "Learner", "Problem"]

@@ -1,0 +1,222 @@
+"""Assembly: a config becomes parts. What is left to ``auto`` is settled here, by the data, and recorded."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from vergence import config as configs
+from vergence import data, encoders, tables, views
+from vergence.config import Config
+from vergence.data import Samples
+from vergence.learning.norm import share_statistics
+from vergence.learning import LEARNERS, Problem, collectives, loop
+from vergence.methods import METHODS, TWO_ENCODERS, customized
+from vergence.runs.run import Run
+from vergence.counters import drawn, sample_keys
+
+TWO_MODALITIES = ("captions", "columns", "halves")  # views whose two parts are not of one kind
+LARGE = 64  # pixels: from here on a small convnet sees too little of the image
+CALIBRATION = 4096  # samples that set the mean and deviation of the inputs, and that tabular views draw from
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """The parts of a run: the data, the views and the learner, on the device that will train it."""
+
+    config: Config
+    samples: Samples
+    recipe: Any
+    learner: Any
+
+    @cached_property
+    def validation(self) -> Samples:
+        """The part of the training data that is held out, for what is measured and chosen along training."""
+        return load(self.config, "validation")
+
+    @cached_property
+    def test(self) -> Samples:
+        """The samples that are seen after training only."""
+        return load(self.config, "test")
+
+
+def assemble(config: Config, samples: Samples | None = None) -> Assembled:
+    """Load the data, settle the config, and build views and weights from the seed."""
+    if samples is None:
+        samples = load(config, "train")
+    config = settle(config, samples)
+    recipe = views.build(config.views, **config.view).fitted(_some(samples))
+    torch.manual_seed(config.seed)
+    learner: Any = build_learner(config, samples, recipe).to(device(config))
+    if samples.kind == "image":
+        # Convolutions are 1.1 to 1.2 times as fast on processors.
+        learner = learner.to(memory_format=torch.channels_last)
+    if not METHODS[config.method].trains:
+        calibrate(learner.encoder, config, samples, recipe)
+    if collectives.world() > 1:
+        learner = share_statistics(learner)
+    return Assembled(config, samples, recipe, learner)
+
+
+def load(config: Config, split: str) -> Samples:
+    """The samples a config names."""
+    options: dict[str, Any] = {"limit": config.limit, "size": config.size, "validation": config.watching.held_out}
+    return data.load(config.data, split=split, **{name: value for name, value in options.items() if value})
+
+
+def settle(config: Config, samples: Samples) -> Config:
+    """The config with every ``auto`` decided and every option written out: what the run directory records."""
+    config = configs.with_own_rate(config)
+    row = METHODS[config.method]
+    encoder, recipe = suited(samples)
+    if samples.kind == "image" and row.views != "auto":
+        recipe = row.views
+    encoder = encoder if config.encoder == "auto" else config.encoder
+    recipe = recipe if config.views == "auto" else config.views
+    _check_modalities(config.method, recipe, samples)
+    method = configs.method_options(config.method, config.objective.get("name"))
+    chosen = {"views": recipe, "encoders": encoder, "methods": config.method, "data": data.parts(config.data)[0]}
+    chosen |= {"objectives": config.objective["name"]} if "name" in config.objective else {}
+    return replace(
+        config,
+        encoder=encoder,
+        views=recipe,
+        epochs=config.epochs if row.trains else 0,
+        objective={**method["objective"], **config.objective},
+        heads={**method["heads"], **config.heads},
+        view={**configs.view_options(config.method, recipe), **config.view},
+        backbone={**configs.row_options("encoders", encoder), **config.backbone},
+        origins={room: place for room, name in chosen.items() if (place := tables.origin(room, name))},
+    )
+
+
+def suited(samples: Samples) -> tuple[str, str]:
+    """The encoder and the views for samples of a kind and shape."""
+    backbones, recipes = configs.AUTOMATIC[samples.kind]
+    if samples.kind != "image":
+        return backbones[0], recipes[0]
+    large, gray = max(samples.shape[1:]) > LARGE, samples.shape[0] != 3
+    return backbones[large], recipes[gray]
+
+
+def build_learner(config: Config, samples: Samples, recipe: Any) -> nn.Module:
+    """The learner with fresh weights; its first layer knows the mean and deviation of the data."""
+    method = customized(config.method, heads=config.heads, objective=config.objective)
+    if method.labels and samples.labels is None:
+        raise ValueError(f"{config.method} learns from labels, and the data has none.")
+    text = None if samples.captions is None else samples.captions[:2]
+    shape, other = (tuple(view.shape[1:]) for view in recipe(samples.x[torch.arange(2)], torch.arange(2), text))
+    if shape != other and method.learner not in TWO_ENCODERS:
+        raise ValueError(f"{config.method} has one encoder, but its two views would be of shapes {shape} and {other}.")
+    problem = Problem(
+        encoder=lambda view: build_encoder(config, samples, recipe, view=view),
+        shape=shape,
+        classes=len(samples.classes) if samples.labels is not None else 0,
+        kind=samples.kind,
+    )
+    options = method.hyperparameters if method.objective is None else {}
+    return LEARNERS[method.learner](method, problem, **options)
+
+
+def build_encoder(config: Config, samples: Samples, recipe: Any, *, view: int = 0) -> nn.Module:
+    """The backbone behind a layer that standardizes its inputs; text has nothing to standardize.
+
+    It is built for the plain sample, which the first view resembles, or for another view, which may be a text.
+    """
+    if view and recipe.reads and samples.captions is not None:
+        return encoders.build(configs.AUTOMATIC["text"][0][0], tuple(samples.captions.shape[1:]))
+    x = _some(samples)
+    seen = recipe.view(x, sample_keys(config.seed, 0, torch.arange(len(x))), number=view) if view else recipe.plain(x)
+    shape = tuple(seen.shape[1:])
+    backbone: Any = encoders.build(config.encoder, shape, **config.backbone)
+    if config.layer:
+        backbone = encoders.cut(backbone, config.layer, shape)
+    if not seen.is_floating_point():
+        return backbone
+    first = encoders.Standardize(shape).measure(seen)
+    return encoders.with_width(nn.Sequential(first, backbone), backbone.width)
+
+
+def device(config: Config) -> torch.device:
+    """The device of a config; ``auto`` takes an accelerator where there is one."""
+    if config.device != "auto":
+        return torch.device(config.device)
+    return torch.accelerator.current_accelerator() or torch.device("cpu")
+
+
+@torch.no_grad()
+def untrained(parts: Assembled, *, batches: int = 8) -> nn.Module:
+    """The encoder before training, its batch norms calibrated on a few batches: the fair baseline."""
+    torch.manual_seed(parts.config.seed)
+    encoder = build_encoder(parts.config, parts.samples, parts.recipe).to(device(parts.config))
+    return calibrate(encoder, parts.config, parts.samples, parts.recipe, batches=batches)
+
+
+@torch.no_grad()
+def calibrate(encoder: nn.Module, config: Config, samples: Samples, recipe: Any, *, batches: int = 8) -> nn.Module:
+    """The encoder with its batch norms at the plain average over a few batches; no weight changes."""
+    encoder.train()
+    for module in encoder.modules():
+        if isinstance(module, nn.modules.batchnorm._BatchNorm):
+            module.momentum = None  # a plain average over the batches seen
+    for indices in _order(samples, batches * config.batch, seed=config.seed).split(config.batch):
+        if len(indices) > 1:
+            encoder(recipe.plain(samples.x[indices].to(device(config))))
+    return encoder.eval()
+
+
+def _check_modalities(method: str, views: str, samples: Samples) -> None:
+    if views == "captions" and samples.captions is None:
+        raise ValueError(
+            f"{method} compares images with their captions, and {samples.source} has none. Put a captions.csv with the "
+            "columns file and caption into the folder of images."
+        )
+    if METHODS[method].learner == "two_modal" and views not in TWO_MODALITIES:
+        raise ValueError(
+            f"{method} compares two kinds of data, but the views {views!r} are two of one kind. Give a folder of "
+            "images with a captions.csv, or vectors whose first columns are one kind, with --views columns."
+        )
+
+
+def _some(samples: Samples) -> Tensor:
+    return samples.x[drawn(len(samples), CALIBRATION, groups=samples.labels)]
+
+
+def _order(samples: Samples, count: int, *, seed: int) -> Tensor:
+    """Places of samples drawn evenly, in an order in which each batch is like the whole."""
+    chosen = drawn(len(samples), count, groups=samples.labels)
+    return chosen[sample_keys(seed, -1, chosen).argsort(stable=True)]
+
+
+def trained(run: Run) -> Assembled:
+    """The parts of a finished run with its weights: the best, where a criterion was set, or the last."""
+    parts = assemble(run.config)
+    checkpoint = run.load(best=True)
+    if checkpoint is None:
+        raise FileNotFoundError(f"{run.path} has no checkpoint yet: train it first, or continue it with --resume.")
+    loop.restore(parts.learner, None, checkpoint.tensors)
+    return parts
+
+
+def trained_encoder(run: Run) -> tuple[nn.Module, Any, dict[str, Any]]:
+    """A finished run's frozen encoder, its recipe, and the kind and shape of its samples, without reading its data.
+
+    Runs of earlier versions did not write down the shape of their samples: their data are read.
+    """
+    facts = run.read_json("samples.json") or {}
+    if "shape" not in facts:
+        parts = trained(run)
+        return parts.learner.encoder.eval(), parts.recipe, {"kind": parts.samples.kind, "shape": parts.samples.shape}
+    config, checkpoint = run.config, run.load(best=True)
+    if checkpoint is None:
+        raise FileNotFoundError(f"{run.path} has no checkpoint yet: train it first, or continue it with --resume.")
+    dtype = {"image": torch.uint8, "text": torch.int64}.get(facts["kind"], torch.float32)
+    stand_in = Samples(torch.zeros(2, *facts["shape"], dtype=dtype), facts["kind"])
+    recipe = views.build(config.views, **config.view).fitted(stand_in.x)
+    encoder = build_encoder(config, stand_in, recipe)
+    prefix = "model.encoder."
+    weights = {name.removeprefix(prefix): value for name, value in checkpoint.tensors.items() if name.startswith(prefix)}
+    encoder.load_state_dict(weights)
+    return encoder.to(device(config)).eval(), recipe, facts

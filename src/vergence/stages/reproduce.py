@@ -1,0 +1,41 @@
+"""``vergence reproduce``: the claims of the sources, run."""
+
+from pathlib import Path
+from typing import Literal
+
+from vergence.claims import CLAIMS, SOURCES, Laboratory
+from vergence.claims.reproduction import chosen, findings, remembered
+from vergence.report.reproduction import reproduction_page
+from vergence.runs.progress import Progress
+from vergence.runs.results import Answer
+from vergence.runs.run import write_bytes
+
+
+def reproduce(
+    claims: tuple[str, ...] = (),
+    *,
+    training: bool = False,
+    scale: Literal["smallest", "small", "paper"] = "small",
+    any_version: bool = False,
+    run: str | Path = "runs/claims",
+    quiet: bool = False,
+) -> Answer:
+    """Run the claims of the sources, all or by number or source, and say of each whether it is confirmed."""
+    place, found = Path(run), []
+    rows = chosen(CLAIMS, claims, training=training)
+    with Progress(len(rows), quiet=quiet) as progress:
+        laboratory = Laboratory(place, scale, any_version=any_version, say=progress.say)
+        minutes = sum(row.minutes for row in rows if row.minutes and remembered(row, laboratory) is None)
+        if minutes and scale == "small":
+            progress.say(f"about {minutes:.0f} minutes on two cores, less what is known already")
+        for finding in findings(rows, laboratory):
+            found.append(finding)
+            progress.advance(1)
+    html = reproduction_page(found, SOURCES, pictures=place / "pictures")
+    page = write_bytes(place / "claims.html", html.encode())
+    lines = [
+        f"{finding.number:>4}  {finding.verdict:13}  {finding.sentence}  ({finding.measured})" for finding in found
+    ]
+    surprising = [finding for finding in found if not finding.expected]
+    lines += [f"{len(found) - len(surprising)} of {len(found)} as the theory expects.", f"Page: {page}"]
+    return Answer(tuple(lines), {"claims": [vars(finding) for finding in found]}, failed=bool(surprising))

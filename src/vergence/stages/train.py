@@ -1,0 +1,232 @@
+"""``vergence train``: from data to an encoder; the loop with its log, measurements and checkpoints, in order."""
+
+import gc
+import math
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from vergence import config as configs
+from vergence import evaluation, features
+from vergence.config import Config
+from vergence.diagnostics import alignment, effective_rank, thermometer, uniformity
+from vergence.learning import collectives, loop, optimizers
+from vergence.learning.collectives import gather
+from vergence.runs import assembly, launch
+from vergence.runs.assembly import Assembled
+from vergence.runs.progress import Progress
+from vergence.runs.results import Answer
+from vergence.runs.run import Checkpoint, Run, environment
+from vergence.runs.tracking import tracked
+from vergence.stages import doctor, report
+
+BASELINE_SAMPLES = 10_000  # the untrained encoder and the raw pixels are compared on at most this many samples
+CRITERIA = {
+    "effective_rank": 1,
+    "uniformity": -1,
+    "knn": 1,
+}  # what the best checkpoint may be chosen by; the sign of better
+
+
+def train(
+    settings: Config | None = None,
+    *,
+    run: str | Path = "runs/latest",
+    resume: bool = False,
+    overwrite: bool = False,
+    devices: int = 1,
+    quiet: bool = False,
+    **options: Any,
+) -> Answer:
+    """Train an encoder on unlabeled data; leave a checkpoint, features, a diagnosis and a page in a run directory.
+
+    From Python, settings may be given by name beside a config or instead of one, and data, method, encoder, views and
+    objective may be objects: ``train(data=x, encoder=MyNet(), objective=my_loss, epochs=10)``.
+    """
+    if resume and settings is None and (Path(run) / "config.yaml").exists():
+        settings = Run(run).config
+    settings = configs.given(settings, **options)
+    together = launch.joined()
+    parts = assembly.assemble(settings)
+    leads = collectives.rank() == 0
+    place = Run.create(run, parts.config, overwrite=overwrite, resume=resume) if leads else Run(run)
+    if devices > 1 and not together:
+        del parts  # the processes load the data and build the model themselves
+        gc.collect()
+        return _train_together(place, devices, quiet=quiet)
+    with place.locked() if leads else nullcontext():
+        record(parts, place, leads=leads, quiet=quiet or not leads)
+        if not leads:
+            return Answer((), {})
+        freeze(parts, place)
+        doctor.of_run(place)
+    return report.report(place.path)
+
+
+def record(parts: Assembled, run: Run, *, leads: bool, quiet: bool) -> None:
+    """Train to the end: step, measure, log, save, stop when asked. Only the leading process writes."""
+    config = parts.config
+    if config.saving.best == "knn" and parts.samples.labels is None:
+        raise ValueError("saving.best knn needs labels, and the data has none: choose effective_rank or uniformity.")
+    optimizer = optimizers.optimizer(parts.learner, config.optim)
+    told = max((row["step"] for row in run.rows()), default=0)
+    start = restore(parts, run, optimizer, rewind=leads)
+    if leads:
+        run.write_json("env.json", environment())
+    total = loop.steps_per_epoch(len(parts.samples), config.batch) * config.epochs
+    heat = _thermometer(parts)
+    steps = loop.fit(parts.learner, optimizer, parts.samples, parts.recipe, config, start=start)
+    bar = Progress(total, start=start, quiet=quiet)
+    with bar, launch.Signals() as signals, tracked(run, config.track if leads else (), told=told) as tell:
+        for step in steps:
+            stopping, last = signals.anywhere(), step.number == total
+            bar.advance(step.samples, loss=step.loss, position=heat(step.loss))
+            if leads:
+                row = _row(parts, step, measured=_due(step, config.watching.every, last))
+                if is_best(row, run.rows, config.saving.best):
+                    run.save(_checkpoint(parts, optimizer, step.number), keep=1, series="best")
+                run.log(row)
+                run.log({"step": step.number, "seconds": round(bar.seconds, 3)}, name="timing.jsonl")
+                tell(row)
+                if last or stopping or _due(step, config.saving.every, last):
+                    run.save(_checkpoint(parts, optimizer, step.number), keep=config.saving.keep)
+            if stopping and not last:
+                raise launch.Stopped(f"Stopped after step {step.number} of {total}; saved. --resume continues.")
+    if leads and not total:
+        run.save(_checkpoint(parts, optimizer, 0), keep=1)  # nothing to train, but something to use
+    if leads and run.checkpoints("best"):
+        loop.restore(parts.learner, None, run.load(best=True).tensors)  # type: ignore[union-attr]
+
+
+def restore(parts: Assembled, run: Run, optimizer: torch.optim.Optimizer, *, rewind: bool) -> int:
+    """Go back to the newest good checkpoint, if there is one; return its step."""
+    checkpoint = run.load()
+    if checkpoint is not None:
+        _check_origin(checkpoint, parts.config)
+        loop.restore(parts.learner, optimizer, checkpoint.tensors)
+    step = 0 if checkpoint is None else checkpoint.step
+    if len(gather(torch.tensor([step])).unique()) > 1:
+        raise RuntimeError(f"The processes see different checkpoints: all nodes must share the folder {run.path}.")
+    if rewind:
+        run.rewind(step, keep=parts.config.saving.keep)
+    return step
+
+
+def is_best(row: Mapping[str, Any], rows: Callable[[], list[dict[str, Any]]], criterion: str) -> bool:
+    """Whether a row holds the best value of the criterion so far; the first of equals wins."""
+    if criterion not in row:
+        return False
+    sign = CRITERIA[criterion]
+    before = [sign * earlier[criterion] for earlier in rows() if criterion in earlier]
+    return sign * row[criterion] > max(before, default=-math.inf)
+
+
+def watch(parts: Assembled) -> dict[str, float]:
+    """What is measured along training, on samples held out from it: geometry, rank and, with labels, two accuracies."""
+    config, learner = parts.config, parts.learner
+    # At most a quarter of what is trained on: every ten epochs, that takes less than 5 % of the time.
+    limit = max(2, min(config.watching.samples, len(parts.samples) // 4))
+    options = {"branches": learner.branches, "limit": limit, "seed": config.seed}
+    made = features.extract(learner.encoder, parts.validation, parts.recipe, **options)
+    measured = {
+        "alignment": alignment(made.z1, made.z2).value,
+        "uniformity": uniformity(made.z1).value,
+        "effective_rank": effective_rank(made.h),
+    }
+    known = parts.samples.labels
+    if made.labels is not None and known is not None and len(known[: 4 * limit].unique()) > 1:
+        bank = features.extract(learner.encoder, parts.samples, parts.recipe, limit=4 * limit)
+        split = (bank.h, bank.labels, made.h, made.labels)
+        measured["knn"] = evaluation.knn(*split).accuracy
+        # The middle of the probe's penalties: choosing one would take seven fits.
+        measured["probe"] = evaluation.linear_probe(*split, regularization=1e-3).accuracy
+    return measured
+
+
+def _thermometer(parts: Assembled) -> Callable[[float], float]:
+    """A loss to its place between chance (0) and floor (1), for the progress line."""
+    method = parts.learner.method
+    if method.objective is None:
+        return lambda loss: float("nan")  # a loss without a scale has no place on it
+    scale = thermometer(method.objective, n=parts.config.batch, d=parts.learner.width, **method.reading())
+    span = scale.chance - scale.floor
+    return lambda loss: (scale.chance - loss) / span if span else float("nan")
+
+
+def _row(parts: Assembled, step: loop.Step, *, measured: bool) -> dict[str, Any]:
+    """A line of the log: what the step did and, when it is due, what was measured after it."""
+    row = {"step": step.number, "epoch": step.epoch, "loss": step.loss, "learning_rate": step.learning_rate}
+    return row | watch(parts) if measured else row
+
+
+def _checkpoint(parts: Assembled, optimizer: torch.optim.Optimizer, step: int) -> Checkpoint:
+    facts = {"method": parts.config.method, "version": metadata.version("vergence")}
+    return Checkpoint(step, loop.state(parts.learner, optimizer), facts)
+
+
+def _check_origin(checkpoint: Checkpoint, config: Config) -> None:
+    """Refuse a checkpoint of another method, or of a release that need not continue it to the bit."""
+    method, version = checkpoint.facts["method"], checkpoint.facts.get("version", "0.0")
+    here = metadata.version("vergence")
+    if method != config.method:
+        raise ValueError(f"The checkpoint is of {method}, this run of {config.method}: start another run.")
+    if version.split(".")[:2] != here.split(".")[:2]:
+        raise ValueError(
+            f"The checkpoint is of vergence {version}, which {here} does not continue exactly: "
+            f"pip install vergence=={version}, or start another run."
+        )
+
+
+def _due(step: loop.Step, every: int, last: bool) -> bool:
+    """Whether something that is done every so many epochs is done after this step."""
+    return every > 0 and step.ends_epoch and (last or round(step.epoch) % every == 0)
+
+
+def freeze(parts: Assembled, run: Run) -> None:
+    """Freeze the run's features, and those of its baselines, into two files."""
+    learner, recipe = parts.learner, parts.recipe
+    train = features.extract(learner.encoder, parts.samples, recipe)
+    test = features.extract(learner.encoder, parts.test, recipe, branches=learner.branches, seed=parts.config.seed)
+    pictures = features.thumbnails(parts.test)
+    stacks = features.of_views(learner.encoder, parts.test, recipe, seed=parts.config.seed)
+    trained = {**train.tensors("train"), **test.tensors("test"), "test_views": stacks, **pictures}
+    features.save(run.path / "features.safetensors", trained)
+    run.write_json("samples.json", _facts(parts))
+    encoder = assembly.untrained(parts)
+    baselines: dict[str, Tensor] = {}
+    for split, samples in (("train", parts.samples), ("test", parts.test)):
+        made = features.extract(encoder, samples, parts.recipe, limit=BASELINE_SAMPLES)
+        baselines |= made.tensors(f"untrained_{split}")
+        if samples.kind != "text":
+            raw = features.pixels(samples, parts.recipe, limit=BASELINE_SAMPLES)
+            labels = None if made.labels is None else made.labels.clone()  # safetensors refuses shared memory
+            baselines |= features.Features(raw, labels=labels).tensors(f"raw_{split}")
+    features.save(run.path / "baselines.safetensors", baselines)
+
+
+def _facts(parts: Assembled) -> dict[str, Any]:
+    """What the page says about the samples besides their features."""
+    names = parts.test.names
+    return {
+        "kind": parts.samples.kind,
+        "shape": list(parts.samples.shape),
+        "classes": list(parts.test.classes),
+        "names": None if names is None else [str(name) for name in names[: features.THUMBNAILS]],
+        "skipped": [list(pair) for pair in parts.samples.skipped + parts.test.skipped],
+    }
+
+
+def _train_together(place: Run, devices: int, *, quiet: bool) -> Answer:
+    """Hand a created run to several processes; the first of them finishes it."""
+    launch.available(devices)
+    status = launch.start(launch.resuming(place.path, quiet=quiet), devices=devices)
+    if status:
+        saved = place.load()
+        step = f"step {saved.step} is saved, --resume continues" if saved else "nothing is saved"
+        raise RuntimeError(f"The processes failed with status {status}; {step}.")
+    return report.report(place.path)

@@ -1,0 +1,196 @@
+"""The thermometer: chance and floor against the objectives themselves, the constants of issue trackers, verdicts."""
+
+import math
+
+import pytest
+import torch
+
+from vergence.diagnostics import SCALES, coincidences, thermometer
+from vergence.diagnostics.scales import log_bessel
+from vergence.objectives import OBJECTIVES
+from vergence.tables import UnknownName
+
+SHAPES = [(2, 3), (5, 8), (16, 4), (7, 40)]
+SETTINGS = {
+    "info_nce": [{}, {"temperature": 0.5}],
+    "nt_xent": [{}, {"temperature": 0.1}],
+    "revised_info_nce": [{}, {"weight": 0.1}, {"weight": 3.0}],
+    "linear_contrastive": [{}, {"weight": 5.0}],
+    "triplet": [{}, {"margin": 5.0}, {"mining": "hard"}],
+    "alignment": [{}, {"alpha": 1.0}],
+    "uniformity": [{}, {"t": 0.5}],
+    "align_uniform": [{}, {"align_weight": 0.2, "uniform_weight": 2.0}],
+    "spectral": [{}, {"mu": 4.0}, {"mu": 0.5}],
+    "barlow_twins": [{}, {"off_diagonal": 0.5}],
+}
+CASES = [(name, setting) for name in SCALES for setting in SETTINGS.get(name, [{}])]
+
+
+def value(name, z1, z2, **hyperparameters):
+    """The objective of two views; labels, where there must be some, are one class per pair of neighbors."""
+    if name == "uniformity":
+        return OBJECTIVES[name](z1, **hyperparameters)
+    extra = (torch.arange(len(z1)) // 2,) if name == "supervised" else ()
+    return OBJECTIVES[name](z1, z2, *extra, **hyperparameters)
+
+
+def embeddings(n, d, seed):
+    return torch.randn(2, n, d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def minimized(name, n, d, setting, seed=0, steps=150):
+    """The lowest value that L-BFGS finds from a random start."""
+    z = embeddings(n, d, seed).requires_grad_()
+    optimizer = torch.optim.LBFGS([z], max_iter=steps, line_search_fn="strong_wolfe", tolerance_change=1e-14)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = value(name, *z, **setting)
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    return float(value(name, *z.detach(), **setting))
+
+
+def test_every_objective_has_a_scale_and_no_other():
+    assert set(SCALES) == set(OBJECTIVES)
+
+
+@pytest.mark.parametrize(("name", "setting"), CASES)
+@pytest.mark.parametrize(("n", "d"), SHAPES)
+def test_chance_is_the_objective_of_coinciding_embeddings(name, setting, n, d):
+    z = torch.ones(n, d, dtype=torch.float64) * 3  # outside every ball
+    assert thermometer(name, n=n, d=d, **setting).chance == pytest.approx(float(value(name, z, z, **setting)), abs=1e-9)
+
+
+@pytest.mark.parametrize(("name", "setting"), CASES)
+@pytest.mark.parametrize(("n", "d"), SHAPES)
+def test_no_batch_random_or_optimized_is_below_the_floor(name, setting, n, d):
+    floor = thermometer(name, n=n, d=d, **setting).floor
+    random = [float(value(name, *embeddings(n, d, seed), **setting)) for seed in range(8)]
+    aligned = [float(value(name, z, z, **setting)) for z, _ in (embeddings(n, d, seed) for seed in range(8))]
+    best = minimized(name, n, d, setting, steps=20)
+    assert min([*random, *aligned, best]) >= floor - 1e-9
+
+
+@pytest.mark.parametrize("name", ["info_nce", "nt_xent", "two_modal", "decoupled", "revised_info_nce", "align_uniform",
+                                  "linear_contrastive", "spectral", "barlow_twins", "vicreg", "triplet"])  # fmt: skip
+def test_an_attained_floor_is_reached_by_optimization(name):
+    n, d = {"barlow_twins": (9, 4), "vicreg": (9, 4)}.get(name, (5, 8))
+    scale = thermometer(name, n=n, d=d)
+    assert scale.attained
+    best = min(minimized(name, n, d, {}, seed=seed, steps=600) for seed in range(3))
+    assert best == pytest.approx(scale.floor, abs=2e-4 * (scale.chance - scale.floor))
+
+
+def test_the_floor_with_a_queue_is_reached_when_all_negatives_are_opposite():
+    query = torch.ones(4, 3, dtype=torch.float64)
+    loss = OBJECTIVES["info_nce"](query, query, negatives=-torch.ones(9, 3, dtype=torch.float64), temperature=0.3)
+    assert thermometer("info_nce", n=4, d=3, negatives=9, temperature=0.3).floor == pytest.approx(
+        float(loss), rel=1e-12
+    )
+
+
+def test_the_supervised_floor_is_reached_by_a_simplex_of_equally_frequent_classes():
+    centers = torch.eye(3, dtype=torch.float64) - 1 / 3
+    labels = torch.arange(12) % 3
+    loss = OBJECTIVES["supervised"](centers[labels], centers[labels], labels, temperature=0.4)
+    assert thermometer("supervised", n=12, d=3, temperature=0.4, classes=3).floor == pytest.approx(
+        float(loss), rel=1e-12
+    )
+
+
+@pytest.mark.parametrize("name", sorted(set(SCALES) - {"flat_nce"}))
+def test_random_is_the_mean_over_uniform_embeddings(name):
+    n, d = 32, 6
+    drawn = torch.nn.functional.normalize(
+        torch.randn(200, 2, n, d, generator=torch.Generator().manual_seed(1)).double(), dim=3
+    )
+    if name == "supervised":  # one class per sample, as the scale has no labels to know of
+        values = torch.stack([OBJECTIVES[name](*pair, torch.arange(n)) for pair in drawn])
+    else:
+        values = torch.stack([value(name, *pair) for pair in drawn])
+    scale = thermometer(name, n=n, d=d)
+    error = math.hypot(float(values.std()) / math.sqrt(len(values)), scale.random_error)
+    bias = 0.01 if "uniform" in name else 0.0  # the logarithm of a mean over few pairs is lower on average
+    assert abs(scale.random - float(values.mean())) < 5 * error + bias
+
+
+@pytest.mark.parametrize(
+    ("loss", "objective", "setting", "constant"),
+    [
+        (4.85, "info_nce", {"n": 128}, "ln 128"),
+        (5.545, "info_nce", {"n": 256}, "ln 256"),
+        (5.545, "nt_xent", {"n": 256, "temperature": 0.5}, "ln 256"),
+        (8.909, "nt_xent", {"n": 256, "temperature": 0.7}, "ln(511) / 0.7"),
+        (11.09, "info_nce", {"n": 256, "negatives": 65536, "temperature": 0.07}, "ln 65537"),
+    ],
+)
+def test_the_constants_of_the_issue_trackers_are_recognized_as_collapse(loss, objective, setting, constant):
+    reading = thermometer(objective, d=128, loss=loss, **setting)
+    assert reading.verdict == "collapsed"
+    assert constant in reading.coincidences
+
+
+def test_a_coincidence_needs_the_digits_that_were_written():
+    assert coincidences(4.85, n=128) == ("ln 128",)
+    assert coincidences(4.8, n=128) == ()
+    assert coincidences(4.853, n=128) == ()
+    assert coincidences(math.log(128), n=128) == ("ln 128",)
+
+
+@pytest.mark.parametrize(
+    ("loss", "verdict"),
+    [
+        (6.236, "collapsed"),
+        (6.30, "not started"),
+        (6.22, "not started"),
+        (5.0, "learning"),
+        (4.29, "near the floor"),
+        (4.2, "impossible"),
+    ],
+)
+def test_verdicts_along_the_scale_of_nt_xent(loss, verdict):
+    reading = thermometer("nt_xent", n=256, d=128, loss=loss)
+    assert reading.verdict == verdict
+    assert reading.position == pytest.approx((reading.chance - loss) / (reading.chance - reading.floor))
+
+
+def test_at_chance_the_sentence_says_what_would_tell_collapse_from_not_started():
+    sentence = thermometer("nt_xent", n=256, d=128, loss=math.log(511)).sentence
+    assert "initialized" in sentence
+    assert "embeddings" in sentence
+
+
+def test_objectives_that_collapse_minimizes_say_so():
+    assert thermometer("negative_cosine", n=64, d=16, loss=0.0).verdict == "not started"
+    assert thermometer("negative_cosine", n=64, d=16, loss=-0.8).verdict == "learning"
+    close = thermometer("negative_cosine", n=64, d=16, loss=-0.99)
+    assert close.verdict == "near the floor"
+    assert "collapse" in close.sentence
+    assert math.isnan(close.position)
+
+
+def test_the_value_of_flat_nce_is_said_to_say_nothing():
+    assert thermometer("flat_nce", n=8, d=4, loss=1.0).verdict == "unknown"
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 16, 128, 5000])
+def test_log_bessel_is_the_series(d):
+    for concentration in (0.01, 1.0, 20.0):
+        terms = [1.0]
+        for k in range(1, 400):
+            terms.append(terms[-1] * (concentration**2 / 4) / (k * (d / 2 + k - 1)))
+        assert log_bessel(d, concentration) == pytest.approx(math.log(math.fsum(terms)), rel=1e-9, abs=1e-12)
+
+
+def test_errors_say_what_is_known():
+    with pytest.raises(UnknownName, match="Did you mean 'nt_xent'"):
+        thermometer("nt_xnt", n=8, d=4)
+    with pytest.raises(ValueError, match=r"nt_xent has no hyperparameter 'tau'\. Known: temperature"):
+        thermometer("nt_xent", n=8, d=4, tau=0.1)
+    with pytest.raises(ValueError, match="at least 2 pairs"):
+        thermometer("nt_xent", n=1, d=4)
+    with pytest.raises(ValueError, match="diverged"):
+        thermometer("nt_xent", n=8, d=4, loss=math.nan)

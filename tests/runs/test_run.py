@@ -1,0 +1,166 @@
+"""A run directory loses nothing: whole files, verified checkpoints, one owner."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from vergence.config import Config
+from vergence.runs.run import TENSORS, Checkpoint, Run, environment, write_bytes
+
+
+@pytest.fixture
+def run(tmp_path):
+    return Run.create(tmp_path / "run", Config())
+
+
+def checkpoint(step: int) -> Checkpoint:
+    return Checkpoint(step, {"model.weight": torch.full((3, 2), float(step))}, {"method": "simclr"})
+
+
+def test_a_checkpoint_round_trips(run):
+    run.save(checkpoint(7))
+    loaded = run.load()
+    assert loaded.step == 7
+    assert loaded.facts["method"] == "simclr"
+    torch.testing.assert_close(loaded.tensors["model.weight"], torch.full((3, 2), 7.0))
+
+
+def test_only_the_newest_checkpoints_stay(run):
+    for step in (1, 2, 3, 4):
+        run.save(checkpoint(step), keep=2)
+    assert [path.name for path in run.checkpoints()] == ["step-000000003", "step-000000004"]
+
+
+@pytest.mark.parametrize("name", [TENSORS, "facts.json", "manifest.json"])
+def test_a_flipped_bit_is_seen_and_the_checkpoint_before_is_used(run, name):
+    run.save(checkpoint(1))
+    path = run.save(checkpoint(2)) / name
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 4
+    path.write_bytes(bytes(data))
+    with pytest.warns(UserWarning, match="damaged"):
+        assert run.load().step == 1
+
+
+def test_a_truncated_file_is_seen(run):
+    run.save(checkpoint(1))
+    path = run.save(checkpoint(2)) / TENSORS
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.warns(UserWarning, match="checksum"):
+        assert run.load().step == 1
+
+
+def test_a_half_written_checkpoint_is_not_one(run):
+    run.save(checkpoint(1))
+    part = run.path / "checkpoints" / ".step-000000002.part"
+    part.mkdir()
+    (part / TENSORS).write_bytes(b"half")
+    assert run.load().step == 1
+
+
+def test_a_run_without_checkpoints_has_none(run):
+    assert run.load() is None
+
+
+def test_an_existing_run_is_not_overwritten_unless_asked(run):
+    run.log({"step": 1, "loss": 2.0})
+    run.save(checkpoint(1))
+    with pytest.raises(FileExistsError, match="--overwrite"):
+        Run.create(run.path, Config())
+    assert run.load().step == 1
+    again = Run.create(run.path, Config(), overwrite=True)
+    assert again.load() is None
+    assert again.rows() == []
+
+
+def test_a_folder_of_other_things_is_left_alone(tmp_path):
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(FileExistsError, match="is not empty"):
+        Run.create(tmp_path, Config(), overwrite=True)
+    assert (tmp_path / "thesis.txt").exists()
+
+
+def test_resuming_with_other_settings_says_which_differ(run):
+    with pytest.raises(ValueError, match="batch: the run has 256, you gave 128"):
+        Run.create(run.path, Config(batch=128), resume=True)
+
+
+def test_workers_may_change_between_a_run_and_its_continuation(run):
+    assert Run.create(run.path, Config(workers=3), resume=True).path == run.path
+
+
+def test_a_torn_last_line_of_the_log_is_left_out(run):
+    run.log({"step": 1, "loss": 2.0})
+    with open(run.path / "log.jsonl", "a") as file:
+        file.write('{"step": 2, "lo')
+    assert run.rows() == [{"step": 1, "loss": 2.0}]
+
+
+def test_rewinding_drops_the_rows_after_a_step(run):
+    for step in (1, 2, 3):
+        run.log({"step": step, "loss": 1.0})
+    run.rewind(2, keep=2)
+    assert [row["step"] for row in run.rows()] == [1, 2]
+
+
+def test_two_processes_cannot_hold_one_run(run):
+    program = f"from vergence.runs.run import Run\nwith Run({str(run.path)!r}).locked(): pass"
+    with run.locked():
+        other = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "Another process is using" in other.stderr
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
+    path = write_bytes(tmp_path / "results.json", b"good")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("vergence.runs.run.os.fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_bytes(path, b"new")
+    assert path.read_bytes() == b"good"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_disk_that_fills_up_leaves_the_last_good_checkpoint(run, monkeypatch):
+    run.save(checkpoint(1))
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("vergence.runs.run.os.fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        run.save(checkpoint(2))
+    monkeypatch.undo()
+    assert run.load().step == 1
+    assert len(list((run.path / "checkpoints").iterdir())) == 1
+
+
+def test_the_environment_names_what_a_result_may_depend_on():
+    assert {"python", "torch", "threads", "platform"} <= set(environment())
+    json.dumps(environment())
+
+
+def test_a_directory_that_cannot_be_written_is_said_to_be_so(tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(OSError, match=r"Cannot write to the run directory .*--run"):
+        Run.create(tmp_path / "file" / "run", Config())
+
+
+def test_leftovers_of_a_killed_save_go_with_the_next(run):
+    part = run.path / "checkpoints" / ".step-000000001.part"
+    part.mkdir(parents=True)
+    run.save(checkpoint(2))
+    assert [path.name for path in (run.path / "checkpoints").iterdir()] == ["step-000000002"]
+
+
+def test_the_best_checkpoint_is_not_pruned_with_the_others(run):
+    run.save(checkpoint(1), series="best", keep=1)
+    for step in (2, 3, 4):
+        run.save(checkpoint(step), keep=1)
+    assert (run.load().step, run.load(best=True).step) == (4, 1)

@@ -1,0 +1,230 @@
+"""The examination: every fault is named when made on purpose, sound embeddings raise none, results are JSON."""
+
+import json
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import normalize
+
+from vergence.diagnostics import faults
+from vergence.diagnostics.recommendations import MOST
+from vergence.objectives import nt_xent
+from vergence.stages.doctor import examine
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+import faults_of_learning
+
+N, CLASSES = 640, 10
+
+
+def noise(*shape, seed):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def sound(**changes):
+    """Ten classes in 32 dimensions, two noisy projections of each sample, and the loss they have."""
+    labels = torch.arange(N) * 7 % CLASSES
+    h = 1.3 * noise(CLASSES, 32, seed=1)[labels] + noise(N, 32, seed=2)
+    projection = noise(32, 16, seed=3)
+    z1, z2 = ((h + 0.3 * noise(N, 32, seed=seed)) @ projection for seed in (4, 5))
+    given = {"h": h, "z1": z1, "z2": z2, "labels": labels, "objective": "nt_xent", "batch": 128}
+    return given | {name: change(given) for name, change in changes.items()}
+
+
+def examined(**changes):
+    given = sound(**changes)
+    return examine(given.pop("h"), classifiers=(), **given)
+
+
+def flipped(given):
+    wrong = torch.rand(N, generator=torch.Generator().manual_seed(6)) < 0.25
+    return torch.where(wrong, (given["labels"] + 1 + torch.arange(N) % 9) % CLASSES, given["labels"])
+
+
+def normalized_in_blocks(rows, block=64):
+    blocks = rows.reshape(-1, block, rows.shape[1])
+    return ((blocks - blocks.mean(dim=1, keepdim=True)) / blocks.std(dim=1, keepdim=True)).reshape(rows.shape)
+
+
+def raw_nt_xent(given, temperature=0.5):
+    z = torch.cat([given["z1"][:128], given["z2"][:128]])
+    scores = (z @ z.T / temperature).fill_diagonal_(-torch.inf)
+    return float(torch.nn.functional.cross_entropy(scores, torch.arange(256).roll(128)))
+
+
+FAULTS = {
+    "complete collapse": {"h": lambda given: 1 + 1e-4 * given["h"]},
+    "dimensional collapse": {"h": lambda given: given["h"][:, :3] @ noise(3, 32, seed=9)},
+    "cluster collapse": {"h": lambda given: noise(40, 32, seed=8)[torch.arange(N) % 40] + 1e-5 * given["h"]},
+    "dead view": {"z2": lambda given: given["z2"][:1].expand(N, -1)},
+    "shuffled pairs": {"z2": lambda given: given["z2"].roll(1, 0)},
+    "batch statistics leak": {"h": lambda given: normalized_in_blocks(given["h"])},
+    "duplicates": {"h": lambda given: given["h"][torch.arange(N) % (N - 64)]},
+    "label noise": {"labels": flipped},
+    "unnormalized input": {"loss": raw_nt_xent},
+    "temperature too high": {"temperature": lambda given: 10.0},
+    "temperature too low": {"temperature": lambda given: 0.001},
+    "false negatives": {"labels": lambda given: (torch.arange(N) % 8 == 0).long()},
+    "wrong layer": {"h": lambda given: (given["z1"] + given["z2"]) / 2},
+    "impossible loss": {
+        "loss": lambda given: 0.1,
+        "z1": lambda g: normalize(g["z1"]),
+        "z2": lambda g: normalize(g["z2"]),
+    },
+    "frozen projector": {"projector": lambda given: torch.nn.Linear(32, 16).state_dict()},
+}
+
+
+def test_sound_embeddings_raise_no_alarm_and_are_learning():
+    found = examined()
+    assert found.faults == ()
+    assert found.label == "learning"
+
+
+def test_there_is_a_case_for_every_fault():
+    assert set(FAULTS) == set(faults.GRAVITY)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_every_fault_is_named_first(fault):
+    torch.manual_seed(0)
+    found = examined(**FAULTS[fault])
+    assert found.faults[0] == fault
+    assert found.sentence.lower().startswith(fault)
+    assert found.label in ("collapsed", "impossible", "faulty")
+    assert found.recommendations[0]["measurement"]
+
+
+def test_labels_that_neighbors_contradict_are_said_to_hide_label_noise():
+    shuffled = examined(
+        labels=lambda given: given["labels"][torch.randperm(N, generator=torch.Generator().manual_seed(3))]
+    )
+    assert "label noise" not in shuffled.faults
+    assert any("label noise was not looked for" in note for note in shuffled.notes)
+    assert not any("label noise" in note for note in examined().notes)
+
+
+def test_few_rows_with_weak_pairs_are_not_called_shuffled():
+    weak, z1 = noise(40, 8, seed=11), noise(40, 8, seed=12)
+    match = faults.matching(z1, z1 + 2.5 * weak)
+    assert 0.6 < match.value < 0.8
+    assert faults.shuffled_pairs(match) is None
+    assert faults.shuffled_pairs(faults.matching(z1, weak)) is not None
+
+
+def test_encoders_that_share_no_directions_are_not_called_shuffled():
+    found = examined(z2=lambda given: given["z2"] @ noise(16, 16, seed=7), objective=lambda given: None)
+    assert found.measured["matching"].low < 0.52 < 0.9 < found.measured["matching_through_a_map"].value
+    assert found.faults == ()
+
+
+def test_views_that_no_loss_compared_need_not_be_close():
+    changes = {"z2": lambda given: given["z2"].roll(1, 0), "objective": lambda given: None}
+    assert examined(**changes).faults == ("shuffled pairs",)
+    assert examined(**changes, compared=lambda given: False).faults == ()
+
+
+def test_without_a_projector_embeddings_may_lie_where_representations_do():
+    changes = {"h": lambda given: (given["z1"] + given["z2"]) / 2}
+    assert examined(**changes).faults == ("wrong layer",)
+    assert examined(**changes, projector=lambda given: {}).faults == ()
+
+
+def test_a_trained_projector_is_not_called_frozen():
+    layer = torch.nn.Linear(32, 16)
+    optimizer = torch.optim.Adam(layer.parameters(), lr=1e-2)
+    for _ in range(5):
+        optimizer.zero_grad()
+        layer(torch.ones(4, 32)).square().sum().backward()
+        optimizer.step()
+    assert faults.frozen_projector(layer.state_dict()) is None
+
+
+def test_a_loss_at_chance_with_embeddings_apart_has_not_started():
+    found = examined(loss=lambda given: math.log(255))
+    assert found.label == "not started"
+    assert found.measured["thermometer"].verdict == "collapsed"  # all that the loss alone can say
+
+
+def test_the_held_out_loss_is_the_objective_on_batches():
+    given = sound()
+    given["batch"] = N
+    found = examine(given.pop("h"), classifiers=(), **given)
+    assert found.measured["held_out_loss"].value == pytest.approx(float(nt_xent(given["z1"], given["z2"])), rel=1e-5)
+
+
+@pytest.mark.parametrize("given", ["h", "h labels", "h z1 z2", "h z1 z2 labels objective batch"])
+def test_any_part_of_the_inputs_gives_results_that_are_json(given):
+    chosen = {name: value for name, value in sound().items() if name in given.split()}
+    results = examine(chosen.pop("h"), **chosen).to_dict()
+    text = json.dumps(results, allow_nan=False)
+    assert json.loads(text)["verdict"]["label"] in ("healthy", "learning")
+    assert {"verdict", "diagnostics", "spectrum", "recommendations", "notes"} <= set(results)
+    assert len(results["recommendations"]) <= MOST
+    assert ("accuracy" in results and bool(results["accuracy"])) == ("labels" in given)
+
+
+def test_results_follow_the_agreed_format():
+    given = sound()
+    results = examine(given.pop("h"), **given).to_dict()
+    assert {"objective", "chance", "floor", "random", "loss", "position", "verdict"} <= set(results["thermometer"])
+    for name in ("alignment", "uniformity", "effective_rank"):
+        assert {"value", "low", "high", "n"} <= set(results["diagnostics"][name])
+    assert "floor" in results["diagnostics"]["uniformity"]
+    assert {"features", "labels", "classifier", "accuracy", "low", "high", "n"} == set(results["accuracy"][0])
+    assert len(results["spectrum"]["singular_values"]) == 32
+    assert [point["per_class"] for point in results["few_labels"]] == [1, 2, 5, 10, 20, 50 * 512 / 500]
+
+
+def test_arrays_and_tensors_and_memory_maps_give_the_same(tmp_path):
+    h = sound()["h"]
+    np.save(tmp_path / "h.npy", h.numpy())
+    mapped = np.load(tmp_path / "h.npy", mmap_mode="r")
+    first, second, third = (json.dumps(examine(rows).to_dict()) for rows in (h, h.numpy(), mapped))
+    assert first == second == third
+
+
+def test_training_rows_are_used_where_given_and_labels_may_be_words():
+    given = sound()
+    words = np.array(["cat", "dog"])[np.asarray(given["labels"]) % 2]
+    found = examine(given["h"][:300], labels=words[:300], train_h=given["h"][300:], train_labels=words[300:])
+    assert {row["n"] for row in found.accuracy} == {300}
+    assert examine(given["h"], labels=words).accuracy[0]["n"] == N // 5
+
+
+def test_bad_input_is_explained():
+    h = sound()["h"]
+    with pytest.raises(ValueError, match="Give both views"):
+        examine(h, z1=h)
+    with pytest.raises(ValueError, match=r"z1 \[640, 32\] and z2 \[640, 16\] must be alike"):
+        examine(h, z1=h, z2=h[:, :16])
+    with pytest.raises(ValueError, match="at least 2 rows"):
+        examine(h[:1])
+    with pytest.raises(ValueError, match=r"640 rows but the labels have the shape \[639\]"):
+        examine(h, labels=torch.arange(N - 1))
+    broken = h.clone()
+    broken[[3, 77]] = torch.nan
+    with pytest.raises(ValueError, match=r"2 of 640 rows of h hold NaN or infinity \(rows 3, 77\)\. .*--drop-nan"):
+        examine(broken)
+    assert examine(torch.ones(50, 4)).label == "collapsed"
+
+
+def test_odd_inputs_are_examined_without_an_error():
+    given = sound()
+    h, z1, z2 = given["h"], given["z1"], given["z2"]
+    assert examine(h, labels=[0] * N).accuracy == ()
+    assert examine(h, labels=torch.arange(N), classifiers=()).label == "healthy"
+    assert examine(h, z1=z1, z2=torch.zeros_like(z2), objective="nt_xent").faults[0] == "dead view"
+    few = examine(h[:10], z1=z1[:10], z2=z2[:10], labels=[0, 1] * 5, objective="nt_xent", batch=256)
+    assert few.measured["thermometer"].n == 10  # the loss was recomputed, on ten pairs
+
+
+@pytest.mark.slow
+def test_faults_of_real_training_are_named_and_healthy_runs_raise_no_alarm(tmp_path):
+    faults_of_learning.measure("digits", 0, tmp_path)
+    *_, sums = faults_of_learning.table([json.loads(path.read_text()) for path in tmp_path.glob("*.json")])
+    assert sums.startswith("14 of 14 faults named, alarms on 0 of 24 healthy runs")

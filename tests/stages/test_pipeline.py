@@ -1,0 +1,100 @@
+"""The stages from Python, where they take arrays and modules instead of files."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import vergence as vg
+from vergence.stages import doctor
+from vergence.stages.information import information
+from vergence.theory import Certificate
+
+
+def rows(n: int = 200, d: int = 16) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=(n, d)).astype(np.float32)
+
+
+def test_the_doctor_reads_arrays():
+    answer = vg.doctor(rows(), labels=np.arange(200) % 4)
+    assert answer.to_dict()["verdict"]["label"] == "healthy"
+    assert str(answer).startswith("HEALTHY")
+
+
+def test_the_doctor_reads_an_encoder_with_data_and_leaves_it_as_it_was():
+    encoder = nn.Sequential(nn.Linear(16, 8), nn.BatchNorm1d(8)).train()
+    before = {name: value.clone() for name, value in encoder.state_dict().items()}
+    assert "effective_rank" in vg.doctor(encoder, data=rows()).to_dict()["diagnostics"]
+    assert encoder.training
+    for name, value in encoder.state_dict().items():
+        torch.testing.assert_close(value, before[name])
+
+
+def test_an_encoder_without_data_is_refused():
+    with pytest.raises(ValueError, match="data=x"):
+        vg.doctor(nn.Identity())
+
+
+def test_a_page_of_foreign_embeddings_has_a_map_and_formulas(tmp_path):
+    vg.doctor(rows(), labels=np.arange(200) % 4, output=tmp_path / "page")
+    html = (tmp_path / "page" / "report.html").read_text(encoding="utf-8")
+    assert "projected to two by PCA" in html
+    for figure in ("effective_rank", "linear_probe", "kNN", "nearest_center"):
+        assert f'href="#formula-{figure}"' in html
+        assert f'id="formula-{figure}"' in html
+
+
+@pytest.mark.parametrize(
+    ("loss", "options", "constant"),
+    [
+        (4.852, {"objective": "info_nce", "batch": 128}, "ln 128"),
+        (5.545, {"objective": "nt_xent", "batch": 128, "temperature": 0.5}, "ln 256"),
+        (8.909, {"objective": "nt_xent", "batch": 256, "temperature": 0.7}, "ln 511"),
+        (11.09, {"objective": "info_nce", "batch": 256, "temperature": 0.07, "negatives": 65536}, "ln 65537"),
+    ],
+)
+def test_the_constants_of_the_issue_trackers_are_recognized(loss, options, constant):
+    found = vg.doctor(loss=loss, **options).to_dict()
+    said = " ".join([*found["verdict"]["evidence"], *found["thermometer"]["coincidences"]])
+    number = constant.removeprefix("ln ")
+    assert number in said, said
+
+
+@pytest.mark.parametrize("name", vg.__all__)
+def test_every_public_name_is_there(name):
+    assert getattr(vg, name) is not None
+
+
+def test_the_doctor_holds_two_views_with_labels_against_the_theorems():
+    z, labels = rows(60), np.arange(60) % 3
+    found = vg.doctor(z, z1=z, z2=z + 0.1, labels=labels)
+    assert [row["verdict"] for row in found.to_dict()["certificates"]] == ["vacuous", "informative"]
+    assert "certificate, vacuous: nearest-center error" in str(found)
+    assert not vg.doctor(z).to_dict()["certificates"]
+    alone = vg.doctor(z, z1=z, z2=z, labels=np.array([0] * 59 + [1]))
+    assert len(alone.to_dict()["certificates"]) == 1
+
+
+def test_a_violated_certificate_is_evidence(monkeypatch):
+    monkeypatch.setattr(doctor, "certificates", lambda stored: [Certificate("two <= one", "nobody", 2.0, 1.0)])
+    found = doctor.certified({"verdict": {"evidence": ["first"]}}, {})
+    assert found["verdict"]["evidence"] == ["first", "Violated: two <= one: 2 > 1."]
+    assert found["certificates"][0]["verdict"] == "violated"
+
+
+def test_information_reads_a_plain_column_and_drops_pairs_and_not_rows(tmp_path):
+    x = np.random.default_rng(0).normal(size=400)
+    y = x + np.random.default_rng(1).normal(size=400)
+    whole = information(x[2:, None], y[2:, None]).values["nats"]
+    x[0], y[1] = np.nan, np.inf
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "y.npy", y)
+    with pytest.raises(ValueError, match="x has 1 rows with NaN or infinity, the first at row 0"):
+        information(tmp_path / "x.npy", tmp_path / "y.npy")
+    assert information(tmp_path / "x.npy", tmp_path / "y.npy", drop_nan=True).values["nats"] == whole
+
+
+def test_information_hands_the_batch_to_a_trained_bound():
+    x = np.random.default_rng(0).normal(size=(400, 1))
+    with pytest.raises(ValueError, match="A batch of 300 does not fit"):
+        information(x, x, bound="info_nce", batch=300)
