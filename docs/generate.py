@@ -25,7 +25,7 @@ FLOW = {
     "": ("cli.py", "config.py", "tables.py", "types.py", "counters.py"),
     "what goes in": ("data", "views", "encoders"),
     "what is learned": ("objectives", "methods.py", "learning"),
-    "what was learned": ("features.py", "evaluation.py", "diagnostics", "theory", "information"),
+    "what was learned": ("features.py", "evaluation", "diagnostics", "theory", "information"),
     "what is said about it": ("claims", "report", "integrations"),
     "how it runs": ("runs", "stages"),
 }

@@ -83,6 +83,8 @@ class Method:
                 raise ValueError(sentence)
 
     def _check_hyperparameters(self) -> None:
+        if self.learner not in tables.names("learners") and tables.outside("learners", self.learner) is None:
+            raise tables.UnknownName("learner", self.learner, tables.names("learners"))
         known = self.declared()
         for name, value in self.hyperparameters.items():
             if name not in known:

@@ -160,8 +160,8 @@ def learning_version() -> str:
 
 
 ROOMS = (
-    "assembly.py", "data", "diagnostics", "encoders", "evaluation.py", "features.py", "information", "learners",
-    "memory.py", "methods.py", "objectives", "optim.py", "training.py", "views",
+    "counters.py", "data", "diagnostics", "encoders", "evaluation", "features.py", "information", "learning", "methods.py",
+    "objectives", "runs/assembly.py", "views",
 )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from vergence import evaluation, features
 from vergence import report as pages
 from vergence.data.embeddings import read_embeddings
 from vergence.data.files import label_file
-from vergence.diagnostics import faults, parts, thermometer
+from vergence.diagnostics import SCALES, faults, parts, thermometer
 from vergence.diagnostics.arrays import Array, labels_for, shape
 from vergence.diagnostics.faults import Finding
 from vergence.diagnostics.recommendations import recommendations
@@ -294,14 +294,14 @@ def of_run(run: Run, *, protocol: str = "lbfgs") -> dict[str, Any]:
         labels=test.labels,
         train_h=train.h,
         train_labels=train.labels,
-        objective=method.objective,
+        objective=method.objective if method.objective in SCALES else None,
         loss=float(np.mean(final)) if final else None,
         batch=config.batch,
         seed=config.seed,
         classifiers=(),
         projector=_projector(run),
         compared=method.compares,
-        **(method.reading() if method.objective is not None else {}),
+        **(method.reading() if method.objective in SCALES else {}),
     ).to_dict()
     results = certified(results, load_file(file))
     if train.labels is not None and test.labels is not None:

@@ -14,7 +14,7 @@ from torch import Tensor
 from vergence import config as configs
 from vergence import evaluation, features
 from vergence.config import Config
-from vergence.diagnostics import alignment, effective_rank, thermometer, uniformity
+from vergence.diagnostics import SCALES, alignment, effective_rank, thermometer, uniformity
 from vergence.learning import collectives, loop, optimizers
 from vergence.learning.collectives import gather
 from vergence.runs import assembly, launch
@@ -151,7 +151,7 @@ def watch(parts: Assembled) -> dict[str, float]:
 def _thermometer(parts: Assembled) -> Callable[[float], float]:
     """A loss to its place between chance (0) and floor (1), for the progress line."""
     method = parts.learner.method
-    if method.objective is None:
+    if method.objective not in SCALES:
         return lambda loss: float("nan")  # a loss without a scale has no place on it
     scale = thermometer(method.objective, n=parts.config.batch, d=parts.learner.width, **method.reading())
     span = scale.chance - scale.floor
