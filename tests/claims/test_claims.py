@@ -1,6 +1,8 @@
 """Every exact and Monte Carlo claim of the sources holds, and every erratum is refuted."""
 
+import importlib
 import json
+from pkgutil import iter_modules
 
 import pytest
 
@@ -27,6 +29,17 @@ def test_every_claim_is_a_sentence_of_a_source_and_numbered_once():
         assert row.sentence.endswith("."), row.sentence
         assert row.source in SOURCES
         assert number == str(row.number)
+
+
+def test_every_claim_that_is_written_is_in_the_list_of_its_source():
+    for source in SOURCES:
+        folder = importlib.import_module(f"vergence.claims.{source}")
+        modules = [
+            importlib.import_module(f"{folder.__name__}.{found.name}") for found in iter_modules(folder.__path__)
+        ]
+        written = {row.number for module in modules for row in vars(module).values() if isinstance(row, Claim)}
+        assert written == {row.number for row in folder.CLAIMS if row.source == source}
+        assert len(written) == len(folder.CLAIMS)
 
 
 def made(number: int, holds: bool, **fields) -> Claim:

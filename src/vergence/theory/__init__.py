@@ -13,7 +13,14 @@ from vergence.theory.alignment import (
 from vergence.theory.centers import chance_error, class_centers, nearest_center_classes, nearest_center_error
 from vergence.theory.certificate import Certificate
 from vergence.theory.clique import Clique, cover_clique, maximum_clique
-from vergence.theory.concentration import Concentration, MainPart, concentration, concentration_curve
+from vergence.theory.concentration import (
+    Concentration,
+    MainPart,
+    concentration,
+    concentration_curve,
+    ranked_by_concentration,
+    shares_outside,
+)
 from vergence.theory.distance import augmented_distance, closest_views, within_classes
 from vergence.theory.divergence import (
     cross_correlation,
@@ -98,10 +105,12 @@ __all__ = [
     "nearest_center_classes",
     "nearest_center_error",
     "probe_error",
+    "ranked_by_concentration",
     "recovery_theorem",
     "resubstitution_entropy",
     "rho",
     "separation",
+    "shares_outside",
     "stability",
     "standardized",
     "uniformity_potential",

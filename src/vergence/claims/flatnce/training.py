@@ -1,9 +1,8 @@
-"""Claims that set one loss against another under one budget: revised InfoNCE, linear, spectral, FlatNCE."""
+"""Claims of FlatNCE that need training: small batches, half precision, and the gradient along training."""
 
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,7 +10,7 @@ from torch.nn.functional import cross_entropy, normalize
 
 from vergence import features
 from vergence.claims.claim import Outcome, claim
-from vergence.claims.laboratory import Laboratory, Row, column, lead, mean, measured, spoken
+from vergence.claims.laboratory import SLACK, Laboratory, Row, column, lead, mean, measured, spoken
 from vergence.config import Config, Optim
 from vergence.diagnostics import negatives
 from vergence.learning import loop, optimizers
@@ -21,83 +20,10 @@ from vergence.report.experiments import Cells, curves, marks
 from vergence.runs import assembly
 from vergence.runs.assembly import Assembled
 
-TEMPERATURES = (1.0, 0.5, 0.2)
 BATCHES = (16, 64, 256, 512)
 COLD = 0.1  # the temperature of the authors of FlatNCE
 WATCHED = 512  # training pairs on which the gradient is looked at: the largest batch
-SLACK = 0.01  # of accuracy: about the spread over seeds of a small encoder
 LOSSES = {"InfoNCE": "simclr", "FlatNCE": "flatclr"}
-
-
-@claim(
-    222,
-    "The revised InfoNCE is as accurate as SimCLR's loss or better, at temperatures 1, 0.5 and 0.2.",
-    source="huang",
-    kind="training",
-    tolerance="mean kNN accuracy over seeds no more than 0.01 below, at each temperature",
-    minutes=6.0,
-)
-def revised_against_simclr(laboratory: Laboratory) -> Outcome:
-    names = {"SimCLR": "simclr", "revised InfoNCE": "revised_info_nce"}
-    rows = {
-        name: {t: laboratory.trials(method=method, objective={"temperature": t}) for t in TEMPERATURES}
-        for name, method in names.items()
-    }
-    plain, revised = rows.values()
-    holds = all(mean(revised[t], "knn") >= mean(plain[t], "knn") - SLACK for t in TEMPERATURES)
-    pairs = [f"T = {t:g}: {spoken(revised[t], 'knn')} against {spoken(plain[t], 'knn')}" for t in TEMPERATURES]
-    accuracies = {name: {t: column(cell, "knn") for t, cell in cells.items()} for name, cells in rows.items()}
-    picture = curves(accuracies, "temperature", "kNN accuracy", logarithmic=True)
-    return Outcome(holds, "; ".join(pairs), accuracies, {"temperatures": picture})
-
-
-@claim(
-    223,
-    "The linear contrastive loss collapses in dimension, where SimCLR's loss does not.",
-    source="huang",
-    kind="training",
-    tolerance="effective rank of the embeddings below half of SimCLR's, under SimCLR's heads",
-    minutes=3.0,
-)
-def linear_collapses(laboratory: Laboratory) -> Outcome:
-    rows = {
-        "SimCLR": laboratory.trials(method="simclr"),
-        "linear contrastive": laboratory.trials(method="linear_contrastive", heads={"projector_final_norm": False}),
-        "linear, last norm": laboratory.trials(method="linear_contrastive", heads={"projector_final_norm": True}),
-    }
-    plain, linear, _ = rows.values()
-    words = [f"{name} {spoken(cell, 'rank_z')} (kNN {spoken(cell, 'knn')})" for name, cell in rows.items()]
-    ranks = {name: column(cell, "rank_z") for name, cell in rows.items()}
-    return Outcome(
-        mean(linear, "rank_z") < mean(plain, "rank_z") / 2,
-        "effective rank: " + "; ".join(words),
-        {"rank": ranks, "knn": {name: column(cell, "knn") for name, cell in rows.items()}},
-        {"ranks": marks({"": ranks}, "effective rank of the embeddings")},
-    )
-
-
-@claim(
-    224,
-    "Under one budget the spectral loss is as accurate as SimCLR and SimSiam or better.",
-    source="haochen",
-    kind="training",
-    tolerance="mean probe accuracy over seeds no more than 0.01 below either",
-    minutes=3.5,
-)
-def spectral_against_others(laboratory: Laboratory) -> Outcome:
-    # Widths beside an encoder of 64 features; the papers' would cost many times the encoder.
-    narrow = {"spectral": {"projector": (512, 256)}, "simsiam": {"projector": (256, 256), "predictor": (64, 256)}}
-    heads: dict[str, Any] = {} if laboratory.scale.paper else narrow
-    names = ("spectral", "simclr", "simsiam")
-    rows = {name: laboratory.trials(method=name, heads=heads.get(name, {})) for name in names}
-    least = max(mean(rows[name], "probe") for name in names[1:]) - SLACK
-    seen = {key: {name: column(cell, key) for name, cell in rows.items()} for key in ("probe", "knn")}
-    named = {"linear probe": seen["probe"], "kNN": seen["knn"]}
-    words = [f"{name} {spoken(cell, 'probe')} (kNN {spoken(cell, 'knn')})" for name, cell in rows.items()]
-    picture = marks(named, "accuracy on held-out images")
-    holds = mean(rows["spectral"], "probe") >= least
-    why = "Likely the budget, which is a small share of the source's 200 epochs, and the narrower head; not tested."
-    return Outcome(holds, "; ".join(words), seen, {"methods": picture}, why="" if holds else why)
 
 
 @claim(

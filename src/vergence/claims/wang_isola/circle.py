@@ -15,6 +15,7 @@ from torch.nn.functional import normalize
 
 from vergence import evaluation, features, objectives
 from vergence.claims.claim import Outcome, claim
+from vergence.claims.draws import directions, gaussian
 from vergence.claims.laboratory import Laboratory, Row, column, lead, mean, spoken
 from vergence.config import Config
 from vergence.diagnostics import uniformity
@@ -120,7 +121,7 @@ def features_on_the_circle(laboratory: Laboratory) -> Outcome:
 )
 def minimizers_are_uniform() -> Outcome:
     few, many = POINTS
-    starts = {(n, d): [_points(n, d, seed) for seed in range(STARTS)] for n in POINTS for d in (2, 3)}
+    starts = {(n, d): [gaussian(n, d, seed=seed) for seed in range(STARTS)] for n in POINTS for d in (2, 3)}
     ends = {cell: [_minimized(z) for z in points] for cell, points in starts.items()}
     excess = {n: max(_excess(z) for d in (2, 3) for z in ends[n, d]) for n in POINTS}
     power = max(_power(z, degree) for d in (2, 3) for z in ends[many, d] for degree in DEGREES[:4])
@@ -146,8 +147,8 @@ def minimizers_are_uniform() -> Outcome:
     tolerance="loss under 1e-8 unnormalized, unchanged to 1e-12 normalized",
 )
 def scaling_sharpens_the_softmax() -> Outcome:
-    z1 = normalize(_points(64, 16, 0), dim=1)
-    z2 = normalize(z1 + 0.3 * normalize(_points(64, 16, 1), dim=1), dim=1)
+    z1 = directions(64, 16)
+    z2 = normalize(z1 + 0.3 * directions(64, 16, seed=1), dim=1)
     raw = {
         factor: math.log(64) - float(BOUNDS["info_nce"](InnerProduct()(factor * z1, factor * z2))) for factor in FACTORS
     }
@@ -163,10 +164,6 @@ def scaling_sharpens_the_softmax() -> Outcome:
     cells = {name: {x: [loss] for x, loss in values.items()} for name, values in series.items()}
     picture = curves(cells, "factor on all features", "contrastive loss in nats", logarithmic=True)
     return Outcome(falls and change < 1e-12, words, {"raw": losses, "normalized": unit[1.0]}, {"loss": picture})
-
-
-def _points(n: int, d: int, seed: int) -> Tensor:
-    return torch.randn(n, d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
 def _minimized(z: Tensor) -> Tensor:

@@ -11,8 +11,18 @@ from torch.nn.functional import cross_entropy, log_softmax
 
 from vergence import evaluation, features
 from vergence.claims.claim import Outcome, claim
-from vergence.claims.infomax import PROBE, along, couplings, ends, inverse_error, places, probe, protocol, seeded
 from vergence.claims.laboratory import Laboratory, Row, column, mean, spoken
+from vergence.claims.tschannen.infomax import (
+    PROBE,
+    along,
+    couplings,
+    ends,
+    inverse_error,
+    places,
+    probe,
+    protocol,
+    seeded,
+)
 from vergence.config import Config
 from vergence.learning import loop
 from vergence.runs import assembly

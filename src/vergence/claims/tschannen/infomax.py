@@ -18,7 +18,7 @@ from torch import Tensor
 from vergence import evaluation, features
 from vergence.claims.claim import Outcome, claim
 from vergence.claims.laboratory import Laboratory, Row, column, mean, spoken
-from vergence.claims.tschannen import log_condition_numbers
+from vergence.claims.tschannen.encoders import log_condition_numbers
 from vergence.config import Config, Optim, Watching
 from vergence.data import Samples
 from vergence.learning import loop, optimizers

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from vergence.claims.claim import Outcome, claim, within
+from vergence.claims.draws import directions, gaussian
 from vergence.objectives import (
     OBJECTIVES,
     align_uniform,
@@ -24,13 +25,9 @@ from vergence.theory import hypersphere as limits
 BY_COLUMNS = ("barlow_twins", "vicreg")
 
 
-def _directions(n: int, d: int, seed: int = 0) -> Tensor:
-    return normalize(torch.randn(n, d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)), dim=1)
-
-
 def _pairs(n: int, d: int, noise: float = 0.3, seed: int = 0) -> tuple[Tensor, Tensor]:
-    z = _directions(n, d, seed)
-    return z, normalize(z + noise * _directions(n, d, seed + 1), dim=1)
+    z = directions(n, d, seed)
+    return z, normalize(z + noise * directions(n, d, seed + 1), dim=1)
 
 
 def _with_self_pairs(z: Tensor, t: float) -> float:
@@ -56,7 +53,7 @@ def uniform_law() -> Outcome:
     worst = 0.0
     for d in (2, 3, 16, 128):
         closed = hyp0f1(d / 2, 4.0) * math.exp(-4)
-        values = [math.exp(float(uniformity(_directions(64, d, seed), t=2.0))) for seed in range(100)]
+        values = [math.exp(float(uniformity(directions(64, d, seed), t=2.0))) for seed in range(100)]
         error = np.std(values) / math.sqrt(len(values))
         worst = max(worst, abs(np.mean(values) - closed) / error, abs(uniformity_floor(d) - math.log(closed)) / 1e-12)
     return Outcome(bool(worst < 5), f"largest deviation {worst:.1f} standard errors over d = 2, 3, 16, 128")
@@ -75,8 +72,8 @@ def circle_potential() -> Outcome:
 def uniform_law_is_best() -> Outcome:
     slack = math.inf
     for seed in range(20):
-        clusters = _directions(3, 3, seed).repeat(5, 1) + 0.1 * _directions(15, 3, seed + 50)
-        for z in (_directions(40, 3, seed), clusters, torch.eye(3, dtype=torch.float64)[[0, 0, 1, 2]]):
+        clusters = directions(3, 3, seed).repeat(5, 1) + 0.1 * directions(15, 3, seed + 50)
+        for z in (directions(40, 3, seed), clusters, torch.eye(3, dtype=torch.float64)[[0, 0, 1, 2]]):
             slack = min(slack, _with_self_pairs(z, 2.0) - uniformity_floor(3, t=2.0))
     return Outcome(slack >= -1e-12, f"smallest excess {slack:.3g}")
 
@@ -102,7 +99,7 @@ def simplex() -> Outcome:
     tolerance="1e-12",
 )
 def supplement_normalization() -> Outcome:
-    z = _directions(12, 5)
+    z = directions(12, 5)
     kernel = torch.exp(-2 * torch.cdist(z, z).square()).fill_diagonal_(0)
     printed = (2 / (12 * 11) * kernel.sum()).log()
     return within(abs(float(printed - uniformity(z, t=2.0)) - math.log(2)), 1e-12)
@@ -171,7 +168,7 @@ def deviation_bound() -> Outcome:
 
 @claim(11, "log E e^(u.v/T) = 1/T + uniformity at t = 1/(2T).", source="wang_isola", tolerance="1e-12")
 def potential_is_uniformity() -> Outcome:
-    z, temperature = _directions(20, 6), 0.3
+    z, temperature = directions(20, 6), 0.3
     i, j = torch.triu_indices(20, 20, 1)
     direct = ((z[i] * z[j]).sum(1) / temperature).exp().mean().log()
     return within(abs(float(direct - 1 / temperature - uniformity(z, t=1 / (2 * temperature)))), 1e-12)
@@ -185,7 +182,7 @@ def potential_is_uniformity() -> Outcome:
 )
 def logarithm_inside() -> Outcome:
     angles = 2 * math.pi * torch.arange(7, dtype=torch.float64) / 7
-    polygon, cloud = torch.stack([angles.cos(), angles.sin()], 1), _directions(20, 3)
+    polygon, cloud = torch.stack([angles.cos(), angles.sin()], 1), directions(20, 3)
     gaps = [_with_self_pairs(z, 1.0) + 2 - float(limits.uniformity_potential(z)) for z in (polygon, cloud)]
     return Outcome(abs(gaps[0]) < 1e-12 < gaps[1], f"gap {gaps[0]:.1e} for a polygon, {gaps[1]:.3g} for a cloud")
 
@@ -197,7 +194,7 @@ def logarithm_inside() -> Outcome:
     tolerance="strict",
 )
 def two_points() -> Outcome:
-    u = _directions(1, 3)
+    u = directions(1, 3)
     z = torch.cat([u, -u]).repeat(8, 1)
     # Distinct pairs leave the n self-pairs out: their mean is -1/(n-1) where the law's is nought.
     mean = (15 * float(linear_contrastive(z, z) + 1) + 1) / 16
@@ -213,7 +210,7 @@ def two_points() -> Outcome:
 )
 def kernel_entropy() -> Outcome:
     d, temperature = 5, 0.4
-    kappa, z = 1 / temperature, _directions(30, d)
+    kappa, z = 1 / temperature, directions(30, d)
     log_constant = (
         (d / 2 - 1) * math.log(kappa) - d / 2 * math.log(2 * math.pi) - math.log(ive(d / 2 - 1, kappa)) - kappa
     )
@@ -230,7 +227,7 @@ def kernel_entropy() -> Outcome:
     tolerance="1e-12",
 )
 def collapsed() -> Outcome:
-    z = _directions(1, 5).repeat(9, 1)
+    z = directions(1, 5).repeat(9, 1)
     loss = info_nce(z, z, negatives=z[:1].repeat(31, 1), temperature=0.1)
     errors = (alignment(z, z), uniformity(z), loss - math.log(32))
     return within(max(abs(float(error)) for error in errors), 1e-12)
@@ -244,7 +241,7 @@ def collapsed() -> Outcome:
 )
 def rotation() -> Outcome:
     z1, z2 = _pairs(16, 6)
-    turn = torch.linalg.qr(_directions(6, 6, seed=9))[0]
+    turn = torch.linalg.qr(directions(6, 6, seed=9))[0]
     worst = 0.0
     for name in set(OBJECTIVES) - set(BY_COLUMNS):
         extra = {"uniformity": lambda z: (), "supervised": lambda z: (z, torch.arange(16) % 3)}.get(
@@ -262,8 +259,7 @@ def rotation() -> Outcome:
     tolerance="sign of the loss at scale 0.01",
 )
 def collapse_is_stable() -> Outcome:
-    generator = torch.Generator().manual_seed(0)
-    signal, noise1, noise2 = torch.randn(3, 512, dtype=torch.float64, generator=generator)
+    signal, noise1, noise2 = gaussian(3, 512)
     threshold, seen = 2.0 * 1.0 / 4.0, {}
     for fraction in (0.3, 0.4, 0.6, 0.7):
         views = []
@@ -282,7 +278,7 @@ def collapse_is_stable() -> Outcome:
     tolerance="1e-10",
 )
 def intra_batch_uniformity() -> Outcome:
-    batch, queue, t = _directions(6, 4), _directions(10, 4, seed=1), 2.0
+    batch, queue, t = directions(6, 4), directions(10, 4, seed=1), 2.0
     distances = [float((u - v).square().sum()) for u in batch for v in queue]
     distances += [float((batch[i] - batch[j]).square().sum()) for i in range(6) for j in range(i)]
     loop = math.log(sum(math.exp(-t * distance) for distance in distances) / len(distances))

@@ -14,8 +14,8 @@ from torch import nn
 
 from vergence import evaluation, features
 from vergence.claims.claim import Outcome, claim
-from vergence.claims.infomax import PROBE, bound_of, probed, protocol, seeded
 from vergence.claims.laboratory import Laboratory, Row, column, mean, spoken
+from vergence.claims.tschannen.infomax import PROBE, bound_of, probed, protocol, seeded
 from vergence.config import Config
 from vergence.information import info_nce
 from vergence.information.critics import Concat, Separable

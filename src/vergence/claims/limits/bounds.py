@@ -1,4 +1,4 @@
-"""Claims about mutual information, its bounds and their limits."""
+"""Claims about bounds of mutual information and their limits."""
 
 import math
 
@@ -6,32 +6,25 @@ import torch
 from torch import Tensor
 
 from vergence.claims.claim import Outcome, claim, within
-from vergence.information import bounds, estimate, exact, limits, samplers
+from vergence.claims.draws import gaussian, mean_and_error, optimal_scores
+from vergence.information import bounds, exact, limits
 
 
 @claim(44, "InfoNCE never exceeds log K, whatever the critic.", source="limits", tolerance="1e-12")
 def info_nce_stays_below_log_k() -> Outcome:
     certain = 50 * torch.eye(16, dtype=torch.float64)
-    excess = max(float(bounds.info_nce(certain + _scores(seed, 16, 10.0))) - math.log(16) for seed in range(50))
+    excess = max(
+        float(bounds.info_nce(certain + 10.0 * gaussian(16, 16, seed=seed))) - math.log(16) for seed in range(50)
+    )
     return within(excess, 1e-12, "largest excess over log K")
-
-
-@claim(
-    45,
-    "InfoNCE is a lower bound of mutual information in expectation.",
-    source="tschannen",
-    kind="monte_carlo",
-    tolerance="5 s.e.",
-)
-def info_nce_is_below_the_information() -> Outcome:
-    nats, draws = 1.5, [_optimal(1.5, seed, n=64) for seed in range(200)]
-    mean, error = _mean([bounds.info_nce(scores) for scores in draws])
-    return Outcome(mean - 5 * error <= nats, f"InfoNCE {mean:.3f} +- {error:.3f}, information {nats}")
 
 
 @claim(46, "For the same critic Donsker-Varadhan is at least NWJ.", source="limits")
 def donsker_varadhan_is_above_nwj() -> Outcome:
-    gaps = [float(bounds.donsker_varadhan(s) - bounds.nwj(s)) for s in (_scores(seed, 12, 3.0) for seed in range(50))]
+    gaps = [
+        float(bounds.donsker_varadhan(s) - bounds.nwj(s))
+        for s in (3.0 * gaussian(12, 12, seed=seed) for seed in range(50))
+    ]
     return Outcome(min(gaps) >= -1e-12, f"smallest difference {min(gaps):.3g}")
 
 
@@ -43,7 +36,7 @@ def donsker_varadhan_is_above_nwj() -> Outcome:
     tolerance="5 s.e.",
 )
 def nwj_is_tight() -> Outcome:
-    mean, error = _mean([bounds.nwj(1 + _optimal(0.5, seed, n=256)) for seed in range(100)])
+    mean, error = mean_and_error([bounds.nwj(1 + optimal_scores(0.5, seed, n=256)) for seed in range(100)])
     return Outcome(abs(mean - 0.5) <= 5 * error, f"NWJ {mean:.4f} +- {error:.4f}, information 0.5")
 
 
@@ -56,7 +49,7 @@ def nwj_is_tight() -> Outcome:
 )
 def the_gaussian_ratio_varies() -> Outcome:
     nats = exact.correlated_information(0.5)
-    x, y = torch.randn(2, 400_000, 1, generator=_generator(0), dtype=torch.float64)
+    x, y = gaussian(2, 400_000, 1, seed=0)
     ratio = _paired_ratio(x, y, 0.5)
     seen, expected = float(ratio.var()), limits.gaussian_ratio_variance(nats)
     holds = abs(seen / expected - 1) < 0.05 and seen > math.expm1(nats)
@@ -72,7 +65,7 @@ def the_gaussian_ratio_varies() -> Outcome:
 )
 def donsker_varadhan_overestimates() -> Outcome:
     nats, n = exact.correlated_information(0.5), 64
-    x, y = torch.randn(2, 20_000, n, 1, generator=_generator(1), dtype=torch.float64)
+    x, y = gaussian(2, 20_000, n, 1, seed=1)
     mean = _paired_ratio(x, y, 0.5).mean(1)
     bias = float((mean - 1 - mean.log()).mean())  # the mean of the ratio is one, so this only removes noise
     expected = limits.gaussian_ratio_variance(nats) / (2 * n)
@@ -90,7 +83,7 @@ def donsker_varadhan_overestimates() -> Outcome:
 )
 def the_log_mean_ratio_varies() -> Outcome:
     nats, n = exact.correlated_information(0.5), 256
-    x, y = torch.randn(2, 4000, n, 1, generator=_generator(2), dtype=torch.float64)
+    x, y = gaussian(2, 4000, n, 1, seed=2)
     seen = n * float(_paired_ratio(x, y, 0.5).mean(1).log().var())
     return Outcome(seen >= math.expm1(nats), f"{seen:.4f}, floor {math.expm1(nats):.4f}")
 
@@ -99,7 +92,7 @@ def the_log_mean_ratio_varies() -> Outcome:
     51, "The mean of n ratios clipped at c varies by at most (e^c - e^-c)^2 / 4n.", source="limits", kind="monte_carlo"
 )
 def clipped_ratios_vary_little() -> Outcome:
-    x, y = torch.randn(2, 4000, 32, 1, generator=_generator(3), dtype=torch.float64)
+    x, y = gaussian(2, 4000, 32, 1, seed=3)
     ratio = _paired_ratio(x, y, 0.9)
     shares = []
     for clip in (0.5, 1.0, 5.0):
@@ -110,7 +103,7 @@ def clipped_ratios_vary_little() -> Outcome:
 
 @claim(52, "With a wide clip SMILE is Donsker-Varadhan.", source="limits", tolerance="1e-10")
 def smile_tends_to_donsker_varadhan() -> Outcome:
-    scores = _scores(4, 10, 3.0)
+    scores = 3.0 * gaussian(10, 10, seed=4)
     return within(abs(float(bounds.smile(scores, clip=1e3) - bounds.donsker_varadhan(scores))), 1e-10)
 
 
@@ -118,7 +111,7 @@ def smile_tends_to_donsker_varadhan() -> Outcome:
     53, "SMILE trains with the gradient of Jensen-Shannon; only its value differs.", source="limits", tolerance="1e-8"
 )
 def smile_has_the_jensen_shannon_gradient() -> Outcome:
-    scores = _scores(5, 10, 3.0).requires_grad_()
+    scores = 3.0 * gaussian(10, 10, seed=5).requires_grad_()
     smile, js = (torch.autograd.grad(f(scores), scores)[0] for f in (bounds.smile, bounds.jensen_shannon))
     return within(float((smile - js).abs().max()), 1e-8)
 
@@ -132,10 +125,10 @@ def smile_has_the_jensen_shannon_gradient() -> Outcome:
 )
 def leave_one_out_is_above() -> Outcome:
     nats = exact.correlated_information(0.9)
-    draws = [_optimal(nats, seed, n=32) for seed in range(300)]
+    draws = [optimal_scores(nats, seed, n=32) for seed in range(300)]
     (above, up), (below, down) = (
-        _mean([bounds.leave_one_out(s) for s in draws]),
-        _mean([bounds.info_nce(s) for s in draws]),
+        mean_and_error([bounds.leave_one_out(s) for s in draws]),
+        mean_and_error([bounds.info_nce(s) for s in draws]),
     )
     holds = above + 5 * up >= nats >= below - 5 * down
     return Outcome(holds, f"InfoNCE {below:.3f}, information {nats:.3f}, leave-one-out {above:.3f}")
@@ -148,7 +141,7 @@ def leave_one_out_is_above() -> Outcome:
     tolerance="1e-10",
 )
 def the_interpolated_bound_has_two_known_ends() -> Outcome:
-    scores = _scores(6, 9, 3.0)
+    scores = 3.0 * gaussian(9, 9, seed=6)
     ends = (
         bounds.interpolated(scores, alpha=1.0) - bounds.info_nce(scores.T),
         bounds.interpolated(scores, alpha=0.0) - bounds.nwj(scores),
@@ -164,30 +157,6 @@ def the_interpolated_bound_exceeds_its_printed_ceiling() -> Outcome:
     return Outcome(
         seen <= printed, f"{seen:.3f} with a certain critic; printed {printed:.3f}, corrected {corrected:.3f}"
     )
-
-
-@claim(
-    56,
-    "Cubing every coordinate leaves mutual information unchanged.",
-    source="tschannen",
-    kind="monte_carlo",
-    tolerance="0.05 nats",
-)
-def cubing_changes_nothing() -> Outcome:
-    draws = [draw(2000, nats=1.0, seed=7) for draw in (samplers.correlated_gaussians, samplers.cubed_gaussians)]
-    straight, cubed = (estimate(pairs.x, pairs.y, bound="neighbors").nats for pairs in draws)
-    holds = abs(straight - cubed) < 1e-9 and abs(straight - 1) < 0.05
-    return Outcome(holds, f"{straight:.4f} before and {cubed:.4f} after cubing, in truth 1")
-
-
-@claim(57, "Processing loses information: I(X; f(Y)) is at most I(X; Y).", source="tschannen", tolerance="1e-12")
-def processing_loses() -> Outcome:
-    gains = []
-    for seed in range(50):
-        joint, channel = _table(seed, 4, 5), _table(seed + 100, 5, 3)
-        channel = channel / channel.sum(1, keepdim=True)
-        gains.append(float(exact.mutual_information(exact.processed(joint, channel)) - exact.mutual_information(joint)))
-    return within(max(gains), 1e-12, "largest gain")
 
 
 @claim(
@@ -218,30 +187,6 @@ def the_entropy_ceiling_is_not_a_product() -> Outcome:
     return Outcome(abs(printed - meant) < 1e-9, f"read as a product {printed:.0f} nats; ln(2 k N^2) is {meant:.2f}")
 
 
-@claim(
-    60,
-    "Batches that are not independent make InfoNCE exceed the true information.",
-    source="tschannen",
-    kind="monte_carlo",
-    tolerance="factor 5",
-)
-def dependent_batches_look_informative() -> Outcome:
-    dependent, independent = (samplers.shared_offset(128 * 160, batch=batch, seed=8) for batch in (128, 1))
-    seen, control = (_trained_info_nce(pairs) for pairs in (dependent, independent))
-    return Outcome(
-        seen >= 5 * dependent.nats and control < 2 * dependent.nats,
-        f"InfoNCE {seen:.3f}, with independent pairs {control:.4f}, information {dependent.nats:.4f}",
-    )
-
-
-@claim(61, "InfoNCE is log K less the multi-class K-pair loss.", source="tschannen", tolerance="1e-12")
-def info_nce_is_the_k_pair_loss() -> Outcome:
-    scores = _scores(10, 9, 3.0)
-    others = (scores - scores.diagonal()[:, None]).exp().fill_diagonal_(0).sum(1)
-    pairwise = math.log(9) - float(torch.log1p(others).mean())
-    return within(abs(float(bounds.info_nce(scores)) - pairwise), 1e-12)
-
-
 @claim(161, "KL divergence differs when its arguments are exchanged.", source="limits", false=True)
 def divergence_may_be_symmetric() -> Outcome:
     p, q = torch.tensor([0.8, 0.2], dtype=torch.float64), torch.tensor([0.2, 0.8], dtype=torch.float64)
@@ -249,52 +194,8 @@ def divergence_may_be_symmetric() -> Outcome:
     return Outcome(abs(one - other) > 1e-12, f"{one:.4f} and {other:.4f} for (.8, .2) and (.2, .8): only in general")
 
 
-def _trained_info_nce(pairs: samplers.Pairs, *, batch: int = 128) -> float:
-    """InfoNCE of the critic a x y + b y^2 on three quarters of the batches, trained on the first quarter."""
-    x, y = pairs.x.view(-1, batch, 1), pairs.y.view(-1, 1, batch)
-    weight = torch.tensor([0.1, -0.01], dtype=torch.float64, requires_grad=True)
-
-    def value(part: slice) -> Tensor:
-        scores = weight[0] * x[part] * y[part] + weight[1] * y[part] ** 2
-        return torch.stack([bounds.info_nce(matrix) for matrix in scores]).mean()
-
-    optimizer = torch.optim.LBFGS([weight], max_iter=15, line_search_fn="strong_wolfe")
-
-    def closure() -> Tensor:
-        optimizer.zero_grad()
-        loss = -value(slice(0, len(x) // 4))
-        loss.backward()
-        return loss
-
-    optimizer.step(closure)
-    return value(slice(len(x) // 4, None)).item()
-
-
-def _optimal(nats: float, seed: int, *, n: int) -> Tensor:
-    pairs = samplers.correlated_gaussians(n, nats=nats, seed=seed)
-    return exact.gaussian_log_ratio(pairs.x, pairs.y, correlation=exact.correlation_for(nats))
-
-
 def _paired_ratio(x: Tensor, y: Tensor, correlation: float) -> Tensor:
     """The density ratio of each x with its own y, for coordinates on the last axis."""
     remaining = 1 - correlation**2
     exponent = correlation * x * y - 0.5 * correlation**2 * (x**2 + y**2)
     return (exponent / remaining - 0.5 * math.log(remaining)).sum(-1).exp()
-
-
-def _mean(values: list[Tensor]) -> tuple[float, float]:
-    stacked = torch.stack(values)
-    return float(stacked.mean()), float(stacked.std()) / math.sqrt(len(values))
-
-
-def _scores(seed: int, n: int, scale: float) -> Tensor:
-    return scale * torch.randn(n, n, generator=_generator(seed), dtype=torch.float64)
-
-
-def _table(seed: int, rows: int, columns: int) -> Tensor:
-    table = torch.rand(rows, columns, generator=_generator(seed), dtype=torch.float64)
-    return table / table.sum()
-
-
-def _generator(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)

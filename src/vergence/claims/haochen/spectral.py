@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from vergence.claims.claim import Outcome, claim, within
+from vergence.claims.draws import gaussian
 from vergence.objectives import spectral
 from vergence.theory.graph import (
     AugmentationGraph,
@@ -27,13 +28,9 @@ def _world(seed: int, samples: int = 8, nodes: int = 12) -> AugmentationGraph:
     return AugmentationGraph.from_kernel(kernel, prior=rng.dirichlet(np.ones(samples)))
 
 
-def _normal(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-
-
 def _minimized(graph: AugmentationGraph, k: int) -> Tensor:
     """Features that L-BFGS finds from a random start."""
-    f = (0.5 * _normal(graph.nodes, k)).requires_grad_()
+    f = (0.5 * gaussian(graph.nodes, k)).requires_grad_()
     solver = torch.optim.LBFGS(
         [f], max_iter=300, tolerance_grad=1e-13, tolerance_change=0, line_search_fn="strong_wolfe"
     )
@@ -63,7 +60,7 @@ def _sub_graphs() -> AugmentationGraph:
 def factorization_is_the_spectral_loss() -> Outcome:
     errors = []
     for seed in range(20):
-        graph, f = _world(seed), _normal(12, 3, seed=seed)
+        graph, f = _world(seed), gaussian(12, 3, seed=seed)
         constant = graph.normalized.power(2).sum()
         difference = matrix_factorization_loss(f, graph) - spectral_population_loss(f, graph)
         errors.append(abs(difference.item() - constant))
@@ -136,8 +133,8 @@ def components_are_separable() -> Outcome:
 def probe_ignores_scaling_and_mixing() -> Outcome:
     changed = 0
     for seed in range(20):
-        features, head = _normal(50, 6, seed=seed), _normal(6, 4, seed=seed + 100)
-        scales, mixing = _normal(50, 1, seed=seed + 200).exp(), _normal(6, 6, seed=seed + 300)
+        features, head = gaussian(50, 6, seed=seed), gaussian(6, 4, seed=seed + 100)
+        scales, mixing = gaussian(50, 1, seed=seed + 200).exp(), gaussian(6, 6, seed=seed + 300)
         moved = (scales * features @ mixing) @ torch.linalg.solve(mixing, head)
         changed += int((moved.argmax(1) != (features @ head).argmax(1)).sum())
     return Outcome(changed == 0, f"{changed} of 1000 predictions changed")
@@ -165,12 +162,12 @@ def label_residual_is_bounded() -> Outcome:
 )
 def batch_estimate_is_unbiased() -> Outcome:
     graph = _world(0, samples=3, nodes=3)
-    f = 0.4 * torch.nn.functional.normalize(_normal(3, 2))
+    f = 0.4 * torch.nn.functional.normalize(gaussian(3, 2))
     edges = torch.from_numpy(graph.adjacency.toarray())
     pairs = list(itertools.product(range(3), repeat=2))
     batches = itertools.product(pairs, repeat=2)
     mean = sum((edges[a] * edges[b] * spectral(f[[a[0], b[0]]], f[[a[1], b[1]]])).item() for a, b in batches)
-    z1, z2 = _normal(7, 4, seed=1), _normal(7, 4, seed=2)
+    z1, z2 = gaussian(7, 4, seed=1), gaussian(7, 4, seed=2)
     gaps = [abs(spectral(z1, z2, mu=mu).item() - _authors(z1, z2, mu)) for mu in (0.5, 1.0, 3.0, 10.0)]
     return within(max(abs(mean - spectral_population_loss(f, graph).item()), *gaps), 1e-12)
 
@@ -192,7 +189,7 @@ def _authors(z1: Tensor, z2: Tensor, mu: float) -> float:
     tolerance="1e-12",
 )
 def mu_clips_to_the_ball() -> Outcome:
-    u1, u2 = (torch.nn.functional.normalize(_normal(6, 4, seed=seed)) for seed in (1, 2))
+    u1, u2 = (torch.nn.functional.normalize(gaussian(6, 4, seed=seed)) for seed in (1, 2))
     scores = u1 @ u2.T
     attraction, repulsion = scores.diagonal().mean(), (scores**2).fill_diagonal_(0).sum() / 30
     errors = []

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from vergence.claims.claim import Outcome, claim, within
+from vergence.claims.draws import directions, gaussian
 from vergence.objectives import barlow_twins, linear_contrastive
 from vergence.theory import (
     Certificate,
@@ -41,24 +42,20 @@ from vergence.theory import (
 RATES: dict[str, Any] = {"lipschitz": 1.5, "smoothness": 0.8, "discrete": 3}
 
 
-def _normal(*shape: int, seed: int) -> Tensor:
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-
-
 def _toys(count: int, *, views: int = 3) -> Iterator[tuple[Tensor, Tensor]]:
     """Pipelines of finitely many samples and views, from hopeless to perfect: features of unit norm, and labels."""
     for seed in range(count):
         classes, d = 2 + seed % 3, 2 + seed % 4
         labels = torch.arange(8 * classes) % classes
         scale = 10.0 ** -(seed % 7 / 2)
-        samples = normalize(_normal(classes, d, seed=seed), dim=1)[labels] + scale * _normal(len(labels), d, seed=-seed)
-        drawn = samples[:, None] + scale * _normal(len(labels), views, d, seed=seed + 1000)
+        samples = directions(classes, d, seed)[labels] + scale * gaussian(len(labels), d, seed=-seed)
+        drawn = samples[:, None] + scale * gaussian(len(labels), views, d, seed=seed + 1000)
         yield normalize(torch.cat([samples[:, None], drawn], 1), dim=2), labels
 
 
 def _signs(seed: int) -> tuple[Tensor, Tensor]:
     """Features with entries 1 and -1, and classes in opposite pairs: norm sqrt(d), mean 0 and mean square 1 at once."""
-    centers = _normal(2, 6, seed=seed).sign()
+    centers = gaussian(2, 6, seed=seed).sign()
     rows = centers.repeat(4, 1)[:, None].repeat(1, 3, 1)
     flips = torch.rand(rows.shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) < 0.05 * (
         seed % 4
@@ -172,7 +169,7 @@ def generalization_holds() -> Outcome:
 def arxiv_form_holds() -> Outcome:
     """Random features, and 15 % of the samples with an opposite view: R / p = 1.5 makes rho small where 2 is due."""
     labels = torch.arange(1000) % 10
-    own = normalize(_normal(1000, 3, seed=0), dim=1)
+    own = normalize(gaussian(1000, 3, seed=0), dim=1)
     features = torch.stack([own, torch.where(torch.arange(1000)[:, None] < 150, -own, own)], 1)
     certificate = generalization_bound(features, labels, sigma=1.0, delta=2.0, epsilon=0.45, rho="arxiv")
     words = (
@@ -237,7 +234,7 @@ def sharper_is_sharper() -> Outcome:
     tolerance="1e-3",
 )
 def linear_contrastive_is_a_limit() -> Outcome:
-    z1, z2 = normalize(_normal(2, 6, 3, seed=1), dim=2)
+    z1, z2 = normalize(gaussian(2, 6, 3, seed=1), dim=2)
     many = [z.repeat(2000, 1) for z in (z1, z2)]  # a law: distinct rows of the batch become independent draws
     mean = torch.cat([z1, z2]).mean(0).square().sum()
     apart = abs(linear_contrastive(*many, weight=0.7) - (0.7 * mean - (z1 * z2).sum(1).mean())).item()
@@ -252,7 +249,7 @@ def linear_contrastive_is_a_limit() -> Outcome:
 
 @claim(33, "The Barlow Twins loss is (1 - w) L_1 + w L_2.", source="huang", tolerance="1e-12, relative")
 def barlow_twins_splits() -> Outcome:
-    features = _normal(10, 3, 5, seed=0)
+    features = gaussian(10, 3, 5, seed=0)
     z1, z2 = features.repeat_interleave(3, 1).flatten(0, 1), features.repeat(1, 3, 1).flatten(0, 1)
     parts = cross_correlation_parts(features)
     return within(
@@ -268,7 +265,7 @@ def barlow_twins_splits() -> Outcome:
 )
 def cross_correlation_aligns() -> Outcome:
     outcome = _none_violated([cross_correlation_alignment(features) for features, _ in _toys(100)])
-    line = _normal(10, 3, 1, seed=0)
+    line = gaussian(10, 3, 1, seed=0)
     equal = abs(cross_correlation_alignment(torch.cat([line, -line, line], 2)).slack)
     return Outcome(outcome.holds and equal < 1e-10, f"{outcome.measured}; slack {equal:.2g} with a constant diagonal")
 
