@@ -30,7 +30,7 @@ SLACK = 0.01  # of accuracy: about the spread over seeds of a small encoder
 
 
 @dataclass(frozen=True)
-class Scale:
+class Budget:
     """How large a training claim is run."""
 
     data: str
@@ -49,9 +49,9 @@ class Scale:
 SCALES = Table(
     "scale",
     {
-        "smallest": Scale("digits", 360, 2, 64, "convnet", 2, {"channels": (8, 16)}),
-        "small": Scale("cifar10", 5000, 8, 128, "convnet", 3, {"channels": (16, 32, 64)}),
-        "paper": Scale("cifar10", 0, 200, 512, "resnet18", 3),
+        "smallest": Budget("digits", 360, 2, 64, "convnet", 2, {"channels": (8, 16)}),
+        "small": Budget("cifar10", 5000, 8, 128, "convnet", 3, {"channels": (16, 32, 64)}),
+        "paper": Budget("cifar10", 0, 200, 512, "resnet18", 3),
     },
 )
 
@@ -104,7 +104,7 @@ class Laboratory:
             row = {**make(), "minutes": round((time.process_time() - began) / 60, 3)}
             path.parent.mkdir(parents=True, exist_ok=True)
             stored = {"version": learning_version(), "settings": dict(settings), "row": row}
-            write_bytes(path, json.dumps(stored, default=_listed).encode())
+            write_bytes(path, json.dumps(stored, default=listed).encode())
         row = json.loads(path.read_text(encoding="utf-8"))["row"]
         self.minutes += row["minutes"]
         return row
@@ -186,5 +186,6 @@ def _trained(config: Config, measure: Callable[[Assembled], Row]) -> Row:
     return {**row, "loss": statistics.fmean(last)} if last else row
 
 
-def _listed(value: Any) -> Any:
+def listed(value: Any) -> Any:
+    """A number or an array of any library as JSON has it."""
     return value.tolist() if hasattr(value, "tolist") else float(value)

@@ -3,7 +3,6 @@
 Arrays or tensors go in; every classifier returns an :class:`Accuracy`. Nothing here trains the encoder.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -129,6 +128,8 @@ def nearest_center(
     scored = _scored(classes[(test_h @ weight.T + bias).argmax(axis=1)], test_labels, "nearest center")
     return NearestCenter(**vars(scored), classes=classes, weight=weight, bias=bias)
 
+
+nearest_centre = nearest_center  # as it was spelled in the first release
 
 EVALUATIONS = Table(
     "evaluation", {"linear probe": linear_probe, "kNN": knn, "nearest center": nearest_center}, room="evaluation"

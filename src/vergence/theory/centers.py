@@ -4,7 +4,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from vergence.theory.alignment import Views
+from vergence.theory.stability import Views
 from vergence.types import Labels
 
 

@@ -9,9 +9,9 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from vergence.theory.alignment import Views, expected_alignment, view_spread
 from vergence.theory.centers import class_centers
 from vergence.theory.certificate import Certificate
+from vergence.theory.stability import Views, expected_alignment, view_spread
 from vergence.types import Labels
 
 LARGEST_EPSILON = 1 - math.log(1 - 1 / math.e)  # beyond it phi can be negative and the proof of the simple form fails

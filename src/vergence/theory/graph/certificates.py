@@ -8,9 +8,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from vergence.theory.certificate import Certificate
-from vergence.theory.graph.alignment import feature_basis
 from vergence.theory.graph.augmentation import AugmentationGraph
 from vergence.theory.graph.checks import Array, indicators, label_indices
+from vergence.theory.graph.subspaces import feature_basis
 from vergence.types import Labels
 
 PAPER = "HaoChen et al. (2021). https://arxiv.org/abs/2106.04156"

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -19,9 +19,6 @@ from vergence.theory.graph.certificates import (
 )
 from vergence.theory.graph.checks import Array
 from vergence.types import Labels
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,15 +74,6 @@ class GraphSurvey:
     def summary(self) -> str:
         """The survey in a few lines."""
         return "\n".join(self._spectrum_lines() + (self._label_lines() if self.labels is not None else []))
-
-    def figures(self) -> "dict[str, Figure]":
-        """The spectrum, the layout on the leading eigenvectors and, with labels, the mixing and the probe's error."""
-        from vergence.theory.graph import figures  # matplotlib takes half a second, so only when it draws
-
-        drawn = {"spectrum": figures.spectrum(self), "layout": figures.layout(self)}
-        if self.labels is not None:
-            drawn |= {"mixing": figures.mixing(self), "probe": figures.probe(self)}
-        return drawn
 
     def to_dict(self) -> dict[str, Any]:
         described: dict[str, Any] = {
