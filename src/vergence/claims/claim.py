@@ -1,7 +1,7 @@
 """Claim: a sentence of a source with a check that calls the product's own functions."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from matplotlib.figure import Figure
@@ -45,16 +45,12 @@ class Claim:
 
     number: int
     sentence: str
-    source: str
     check: Callable[..., Outcome]
+    source: str = ""
     kind: Kind = "exact"
     tolerance: str = ""
     minutes: float = 0.0
     false: bool = False
-
-    def __post_init__(self) -> None:
-        if self.source not in SOURCES:
-            raise ValueError(f"Claim {self.number}: unknown source {self.source!r}. Known: {', '.join(SOURCES)}")
 
     def verdict(self, outcome: Outcome) -> Verdict:
         if outcome.holds:
@@ -63,12 +59,15 @@ class Claim:
 
 
 def claim(number: int, sentence: str, **fields: Any) -> Callable[[Callable[..., Outcome]], Claim]:
-    """Turn a check into a row of CLAIMS: ``@claim(1, "For unit vectors ...", source="wang_isola")``."""
+    """Turn a check into a claim: ``@claim(1, "For unit vectors ...")``; the list of its source makes it a row."""
+    return lambda check: Claim(number, sentence, check, **fields)
 
-    def row(check: Callable[..., Outcome]) -> Claim:
-        return Claim(number, sentence, check=check, **fields)
 
-    return row
+def claims_of(source: str, *rows: Claim) -> tuple[Claim, ...]:
+    """The claims of a source, each with its name."""
+    if source not in SOURCES:
+        raise ValueError(f"Unknown source {source!r}. Known: {', '.join(SOURCES)}")
+    return tuple(replace(row, source=source) for row in rows)
 
 
 def within(error: float, tolerance: float, what: str = "largest error") -> Outcome:

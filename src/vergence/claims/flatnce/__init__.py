@@ -1,8 +1,10 @@
 """Claims of Chen et al. (2021), FlatNCE."""
 
+from vergence.claims.claim import claims_of
 from vergence.claims.flatnce import gradients, training
 
-CLAIMS = (
+CLAIMS = claims_of(
+    "flatnce",
     gradients.flat_gradient,
     gradients.flat_with_the_positive,
     gradients.info_nce_fades,

@@ -36,12 +36,7 @@ def _difference(first: Tensor, second: Tensor, *inputs: Tensor) -> Outcome:
     return within(max(float((a - b).abs().max()) for a, b in gradients), 1e-6, "largest difference of gradients")
 
 
-@claim(
-    81,
-    "FlatNCE's gradient weighs negatives by their softmax and the positive by -1.",
-    source="flatnce",
-    tolerance="1e-6",
-)
+@claim(81, "FlatNCE's gradient weighs negatives by their softmax and the positive by -1.", tolerance="1e-6")
 def flat_gradient() -> Outcome:
     z1, z2 = _views()
     gaps = _gaps(z1, z2)
@@ -49,7 +44,7 @@ def flat_gradient() -> Outcome:
     return _difference(flat_nce(z1, z2, temperature=T), weighted, z1, z2)
 
 
-@claim(82, "With the positive inside, FlatNCE has InfoNCE's gradient.", source="flatnce", tolerance="1e-6")
+@claim(82, "With the positive inside, FlatNCE has InfoNCE's gradient.", tolerance="1e-6")
 def flat_with_the_positive() -> Outcome:
     z1, z2 = _views()
     inside = 1 + _gaps(z1, z2).exp().sum(1)
@@ -59,7 +54,6 @@ def flat_with_the_positive() -> Outcome:
 @claim(
     83,
     "InfoNCE's gradient is FlatNCE's times (1 - p), anchor by anchor, p being the positive's probability.",
-    source="flatnce",
     tolerance="1e-6",
 )
 def info_nce_fades() -> Outcome:
@@ -70,7 +64,7 @@ def info_nce_fades() -> Outcome:
     return _difference((faded * flat).mean(), nt_xent(z1, z2, temperature=T), z1, z2)
 
 
-@claim(84, "FlatNCE's value is always 1.", source="flatnce", tolerance="exact")
+@claim(84, "FlatNCE's value is always 1.", tolerance="exact")
 def flat_value() -> Outcome:
     values = {flat_nce(z, z.roll(shift, 0), temperature=T).item() for z in _views() for shift in range(4)}
     return Outcome(values == {1.0}, f"values seen: {sorted(values)}")
@@ -79,7 +73,6 @@ def flat_value() -> Outcome:
 @claim(
     85,
     "InfoNCE is at least 1 - u - e^-u x for every u, with equality at u = log x, x the mean of e^(g_k - g_1).",
-    source="flatnce",
     tolerance="1e-6",
 )
 def fenchel_dual() -> Outcome:
@@ -93,7 +86,7 @@ def fenchel_dual() -> Outcome:
     return Outcome(slack >= 0 and max(equality, product) < 1e-6, f"least slack {slack:.1e}, at u* {equality:.0e}")
 
 
-@claim(86, "Corollary 3.4: FlatNCE's log K - log xi is a lower bound on the information.", source="flatnce", false=True)
+@claim(86, "Corollary 3.4: FlatNCE's log K - log xi is a lower bound on the information.", false=True)
 def flat_is_no_bound() -> Outcome:
     independent = math.log(4) - math.log(3)  # a constant critic: xi = K - 1 = 3, and the information is nought
     symbols = torch.eye(2, dtype=torch.float64)
@@ -110,7 +103,6 @@ def flat_is_no_bound() -> Outcome:
 @claim(
     87,
     "In float32 a softmax cross-entropy and its positive's gradient are exactly 0 at a gap of 20; FlatNCE's is not.",
-    source="flatnce",
     tolerance="exact",
 )
 def float32_vanishes() -> Outcome:
@@ -128,7 +120,6 @@ def float32_vanishes() -> Outcome:
 @claim(
     88,
     "In float16 all gradients of a softmax cross-entropy are 0 at a gap of 18; FlatNCE's are finite and not 0.",
-    source="flatnce",
     tolerance="exact",
 )
 def float16_vanishes() -> Outcome:
@@ -145,7 +136,6 @@ def float16_vanishes() -> Outcome:
 @claim(
     89,
     "The effective number of negatives is between 1 and all of them: all when equal, 1 at low temperature.",
-    source="flatnce",
     tolerance="1e-6",
 )
 def effective_negatives() -> Outcome:
@@ -162,7 +152,6 @@ def effective_negatives() -> Outcome:
 @claim(
     90,
     "FlatNCE's gradient on the score of the positive is -1/T for every anchor: the positive is not in the denominator.",
-    source="flatnce",
     tolerance="1e-6",
 )
 def positive_is_outside() -> Outcome:
@@ -176,7 +165,7 @@ def positive_is_outside() -> Outcome:
     return within(worst, 1e-6)
 
 
-@claim(91, "The decoupled loss and FlatNCE have one gradient.", source="flatnce", tolerance="1e-6")
+@claim(91, "The decoupled loss and FlatNCE have one gradient.", tolerance="1e-6")
 def decoupled_is_flat() -> Outcome:
     z1, z2 = _views()
     return _difference(decoupled(z1, z2, temperature=T), flat_nce(z1, z2, temperature=T), z1, z2)
@@ -185,7 +174,6 @@ def decoupled_is_flat() -> Outcome:
 @claim(
     181,
     "Proposition 3.2 as printed: FlatNCE's gradient is the softmax-weighted sum of the candidates' alone.",
-    source="flatnce",
     false=True,
 )
 def flat_gradient_as_printed() -> Outcome:

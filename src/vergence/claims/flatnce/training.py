@@ -29,7 +29,6 @@ LOSSES = {"InfoNCE": "simclr", "FlatNCE": "flatclr"}
 @claim(
     92,
     "FlatNCE is at least as accurate as InfoNCE at batches of 16 to 512, and its lead shrinks with the batch.",
-    source="flatnce",
     kind="training",
     tolerance="order of mean probe accuracies over seeds; lead at the smallest batch above that at the largest",
     minutes=12.0,
@@ -55,7 +54,6 @@ def flat_in_small_batches(laboratory: Laboratory) -> Outcome:
 @claim(
     225,
     "In half precision FlatNCE keeps its accuracy, and is ahead of a softmax cross-entropy.",
-    source="flatnce",
     kind="training",
     tolerance="batch 16, mean probe accuracy: no more than 0.01 below float32, over 0.01 above InfoNCE in float16",
     minutes=11.0,
@@ -87,7 +85,6 @@ def flat_in_half_precision(laboratory: Laboratory) -> Outcome:
 @claim(
     226,
     "What is left of InfoNCE's gradient, 1 - p, falls along training, and is the less the smaller the batch.",
-    source="flatnce",
     kind="training",
     tolerance="order of means over seeds, for every batch size",
     minutes=6.0,

@@ -1,8 +1,10 @@
 """Claims of HaoChen et al. (2021), spectral contrastive loss."""
 
+from vergence.claims.claim import claims_of
 from vergence.claims.haochen import spectral, training
 
-CLAIMS = (
+CLAIMS = claims_of(
+    "haochen",
     spectral.factorization_is_the_spectral_loss,
     spectral.minimum_is_the_top_eigenspace,
     spectral.kernels_make_positive_graphs,

@@ -54,7 +54,6 @@ def _sub_graphs() -> AugmentationGraph:
 @claim(
     71,
     "The matrix factorization loss is the spectral loss plus a constant, the squared norm of the normalized adjacency.",
-    source="haochen",
     tolerance="1e-9",
 )
 def factorization_is_the_spectral_loss() -> Outcome:
@@ -71,7 +70,6 @@ def factorization_is_the_spectral_loss() -> Outcome:
     72,
     "The least population loss of k features is minus the sum of the top k squared eigenvalues; the features then span "
     "the top k eigenvectors, and E[f f'] has those eigenvalues.",
-    source="haochen",
     tolerance="1e-6; angle 0.01 degrees",
 )
 def minimum_is_the_top_eigenspace() -> Outcome:
@@ -90,7 +88,6 @@ def minimum_is_the_top_eigenspace() -> Outcome:
     73,
     "The normalized adjacency is positive semi-definite with largest eigenvalue one, and the degree of an augmentation "
     "is its probability.",
-    source="haochen",
     tolerance="1e-10",
 )
 def kernels_make_positive_graphs() -> Outcome:
@@ -106,7 +103,6 @@ def kernels_make_positive_graphs() -> Outcome:
 @claim(
     74,
     "The eigenvalue one is repeated once per connected component, and the components are linearly separable.",
-    source="haochen",
     tolerance="exact",
 )
 def components_are_separable() -> Outcome:
@@ -127,7 +123,6 @@ def components_are_separable() -> Outcome:
     75,
     "Scaling each feature row by a positive number and mixing the columns by an invertible matrix leaves the error of "
     "the best linear probe alone.",
-    source="haochen",
     tolerance="equal predictions",
 )
 def probe_ignores_scaling_and_mixing() -> Outcome:
@@ -141,10 +136,7 @@ def probe_ignores_scaling_and_mixing() -> Outcome:
 
 
 @claim(
-    76,
-    "What the top k eigenvectors leave of the labels is at most y'Ly / (1 - gamma_{k+1}).",
-    source="haochen",
-    tolerance="no violation",
+    76, "What the top k eigenvectors leave of the labels is at most y'Ly / (1 - gamma_{k+1}).", tolerance="no violation"
 )
 def label_residual_is_bounded() -> Outcome:
     slacks = []
@@ -157,7 +149,6 @@ def label_residual_is_bounded() -> Outcome:
 @claim(
     77,
     "The batch estimate of the spectral loss is unbiased, and equals the authors' code for every mu.",
-    source="haochen",
     tolerance="1e-12",
 )
 def batch_estimate_is_unbiased() -> Outcome:
@@ -185,7 +176,6 @@ def _authors(z1: Tensor, z2: Tensor, mu: float) -> float:
     78,
     "mu clips rows to the ball of radius sqrt(mu) and never lengthens short ones; on rows that long the loss is "
     "-2 u.u+ + mu (u.u')^2.",
-    source="haochen",
     tolerance="1e-12",
 )
 def mu_clips_to_the_ball() -> Outcome:
@@ -199,30 +189,20 @@ def mu_clips_to_the_ball() -> Outcome:
     return within(torch.stack(errors).abs().max().item(), 1e-12)
 
 
-@claim(
-    79,
-    "The conductance of a single augmentation is one minus the share of its self-loop.",
-    source="haochen",
-    tolerance="1e-12",
-)
+@claim(79, "The conductance of a single augmentation is one minus the share of its self-loop.", tolerance="1e-12")
 def conductance_counts_self_loops() -> Outcome:
     graph = _world(0)
     loops = graph.adjacency.diagonal() / graph.degrees.numpy()
     return within(np.abs(graph.conductance(range(12)).numpy() - (1 - loops)).max(), 1e-12)
 
 
-@claim(179, "A set of one augmentation has conductance one.", source="haochen", false=True, tolerance="strict")
+@claim(179, "A set of one augmentation has conductance one.", false=True, tolerance="strict")
 def singletons_do_not_leak_everything() -> Outcome:
     singles = _world(0).conductance(range(12))
     return Outcome(bool((singles > 1 - 1e-9).all()), f"conductances from {singles.min():.3f} to {singles.max():.3f}")
 
 
-@claim(
-    80,
-    "The embedding must have as many dimensions as the sub-graphs that the task tells apart.",
-    source="haochen",
-    tolerance="1e-12",
-)
+@claim(80, "The embedding must have as many dimensions as the sub-graphs that the task tells apart.", tolerance="1e-12")
 def dimensions_must_reach_the_sub_graphs() -> Outcome:
     graph, nodes = _sub_graphs(), np.arange(24)
     tasks = {"class": nodes // 8, "parity of the sub-graph": nodes // 4 % 2}
@@ -235,7 +215,6 @@ def dimensions_must_reach_the_sub_graphs() -> Outcome:
 @claim(
     171,
     "An edge is the probability that its two images are augmentations of the same image.",
-    source="haochen",
     false=True,
     tolerance="strict",
 )
@@ -246,13 +225,7 @@ def edges_are_joint_probabilities() -> Outcome:
     return Outcome(bool(abs(loop - 1) < 1e-9), words)
 
 
-@claim(
-    172,
-    "The learned features are the eigenvectors of the graph, row for row.",
-    source="haochen",
-    false=True,
-    tolerance="1e-6",
-)
+@claim(172, "The learned features are the eigenvectors of the graph, row for row.", false=True, tolerance="1e-6")
 def features_are_rescaled_eigenvectors() -> Outcome:
     graph = _world(0)
     raw = subspace_alignment(graph.eigenvectors(3), graph).largest_angle
@@ -262,11 +235,7 @@ def features_are_rescaled_eigenvectors() -> Outcome:
 
 
 @claim(
-    173,
-    "Any weighted graph is factorized exactly by as many features as it has nodes.",
-    source="haochen",
-    false=True,
-    tolerance="1e-6",
+    173, "Any weighted graph is factorized exactly by as many features as it has nodes.", false=True, tolerance="1e-6"
 )
 def only_positive_graphs_factorize() -> Outcome:
     triangle = AugmentationGraph.from_adjacency(np.ones((3, 3)) - np.eye(3))

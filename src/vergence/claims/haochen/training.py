@@ -10,7 +10,6 @@ from vergence.report.experiments import marks
 @claim(
     224,
     "Under one budget the spectral loss is as accurate as SimCLR and SimSiam or better.",
-    source="haochen",
     kind="training",
     tolerance="mean probe accuracy over seeds no more than 0.01 below either",
     minutes=3.5,

@@ -1,8 +1,10 @@
 """Claims of Huang et al. (2023), generalization of contrastive learning."""
 
+from vergence.claims.claim import claims_of
 from vergence.claims.huang import augmentations, generalization, losses
 
-CLAIMS = (
+CLAIMS = claims_of(
+    "huang",
     generalization.info_nce_splits,
     generalization.nearest_center_is_linear,
     generalization.separation_bounds_the_error,

@@ -35,7 +35,6 @@ Ladders = Mapping[str, Mapping[float, list[Row]]]
 @claim(
     42,
     "Dropping flip, color distortion, color dropping and blur, in this order, never raises kNN accuracy.",
-    source="huang",
     kind="training",
     tolerance="order of means over seeds, at every step and for every method",
     minutes=12.0,
@@ -54,7 +53,6 @@ def richer_augmentation(laboratory: Laboratory) -> Outcome:
 @claim(
     221,
     "Beside the crop, kNN accuracy falls with the strength of the color distortion: 1, 1/2, 1/4, 1/8.",
-    source="huang",
     kind="training",
     tolerance="per method: strength 1 above 1/8, and accuracy rises with strength (Spearman above 0)",
     minutes=10.0,
@@ -72,7 +70,6 @@ def stronger_distortion(laboratory: Laboratory) -> Outcome:
 @claim(
     43,
     "1 - sigma of crop pairs on CIFAR-10: with color distortion < with color dropping < with blur and with flip.",
-    source="huang",
     kind="training",
     tolerance="order of means over 5 drawings",
     minutes=1.0,

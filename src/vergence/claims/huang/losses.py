@@ -9,9 +9,7 @@ from vergence.report.experiments import curves, marks
 TEMPERATURES = (1.0, 0.5, 0.2)
 
 
-@claim(
-    41, "The revised InfoNCE with weight 2T equals 2 + 2T times the decoupled loss.", source="huang", tolerance="1e-12"
-)
+@claim(41, "The revised InfoNCE with weight 2T equals 2 + 2T times the decoupled loss.", tolerance="1e-12")
 def revised_is_decoupled() -> Outcome:
     (z1, noise), temperature = gaussian(2, 8, 5), 0.2
     z2 = z1 + 0.5 * noise
@@ -22,7 +20,6 @@ def revised_is_decoupled() -> Outcome:
 @claim(
     222,
     "The revised InfoNCE is as accurate as SimCLR's loss or better, at temperatures 1, 0.5 and 0.2.",
-    source="huang",
     kind="training",
     tolerance="mean kNN accuracy over seeds no more than 0.01 below, at each temperature",
     minutes=6.0,
@@ -44,7 +41,6 @@ def revised_against_simclr(laboratory: Laboratory) -> Outcome:
 @claim(
     223,
     "The linear contrastive loss collapses in dimension, where SimCLR's loss does not.",
-    source="huang",
     kind="training",
     tolerance="effective rank of the embeddings below half of SimCLR's, under SimCLR's heads",
     minutes=3.0,

@@ -1,8 +1,10 @@
 """Claims of McAllester & Stratos (2020), Poole et al. (2019) and Song & Ermon (2020), limits of estimators."""
 
+from vergence.claims.claim import claims_of
 from vergence.claims.limits import bounds, staircases
 
-CLAIMS = (
+CLAIMS = claims_of(
+    "limits",
     bounds.info_nce_stays_below_log_k,
     bounds.donsker_varadhan_is_above_nwj,
     bounds.nwj_is_tight,

@@ -10,7 +10,7 @@ from vergence.claims.draws import gaussian, mean_and_error, optimal_scores
 from vergence.information import bounds, exact, limits
 
 
-@claim(44, "InfoNCE never exceeds log K, whatever the critic.", source="limits", tolerance="1e-12")
+@claim(44, "InfoNCE never exceeds log K, whatever the critic.", tolerance="1e-12")
 def info_nce_stays_below_log_k() -> Outcome:
     certain = 50 * torch.eye(16, dtype=torch.float64)
     excess = max(
@@ -19,7 +19,7 @@ def info_nce_stays_below_log_k() -> Outcome:
     return within(excess, 1e-12, "largest excess over log K")
 
 
-@claim(46, "For the same critic Donsker-Varadhan is at least NWJ.", source="limits")
+@claim(46, "For the same critic Donsker-Varadhan is at least NWJ.")
 def donsker_varadhan_is_above_nwj() -> Outcome:
     gaps = [
         float(bounds.donsker_varadhan(s) - bounds.nwj(s))
@@ -31,7 +31,6 @@ def donsker_varadhan_is_above_nwj() -> Outcome:
 @claim(
     47,
     "NWJ with the critic one plus the log ratio is the mutual information in expectation.",
-    source="limits",
     kind="monte_carlo",
     tolerance="5 s.e.",
 )
@@ -43,7 +42,6 @@ def nwj_is_tight() -> Outcome:
 @claim(
     48,
     "The density ratio of Gaussians varies by e^{2I} - 1, which is above e^I - 1.",
-    source="limits",
     kind="monte_carlo",
     tolerance="5 %",
 )
@@ -59,7 +57,6 @@ def the_gaussian_ratio_varies() -> Outcome:
 @claim(
     49,
     "Donsker-Varadhan with the true critic overestimates by about (e^{2I} - 1) / 2n for Gaussians.",
-    source="limits",
     kind="monte_carlo",
     tolerance="10 %",
 )
@@ -75,12 +72,7 @@ def donsker_varadhan_overestimates() -> Outcome:
     )
 
 
-@claim(
-    50,
-    "n times the variance of the logarithm of the mean ratio is at least e^I - 1.",
-    source="limits",
-    kind="monte_carlo",
-)
+@claim(50, "n times the variance of the logarithm of the mean ratio is at least e^I - 1.", kind="monte_carlo")
 def the_log_mean_ratio_varies() -> Outcome:
     nats, n = exact.correlated_information(0.5), 256
     x, y = gaussian(2, 4000, n, 1, seed=2)
@@ -88,9 +80,7 @@ def the_log_mean_ratio_varies() -> Outcome:
     return Outcome(seen >= math.expm1(nats), f"{seen:.4f}, floor {math.expm1(nats):.4f}")
 
 
-@claim(
-    51, "The mean of n ratios clipped at c varies by at most (e^c - e^-c)^2 / 4n.", source="limits", kind="monte_carlo"
-)
+@claim(51, "The mean of n ratios clipped at c varies by at most (e^c - e^-c)^2 / 4n.", kind="monte_carlo")
 def clipped_ratios_vary_little() -> Outcome:
     x, y = gaussian(2, 4000, 32, 1, seed=3)
     ratio = _paired_ratio(x, y, 0.9)
@@ -101,15 +91,13 @@ def clipped_ratios_vary_little() -> Outcome:
     return Outcome(max(shares) <= 1, f"largest share of the allowed variance {max(shares):.3f}")
 
 
-@claim(52, "With a wide clip SMILE is Donsker-Varadhan.", source="limits", tolerance="1e-10")
+@claim(52, "With a wide clip SMILE is Donsker-Varadhan.", tolerance="1e-10")
 def smile_tends_to_donsker_varadhan() -> Outcome:
     scores = 3.0 * gaussian(10, 10, seed=4)
     return within(abs(float(bounds.smile(scores, clip=1e3) - bounds.donsker_varadhan(scores))), 1e-10)
 
 
-@claim(
-    53, "SMILE trains with the gradient of Jensen-Shannon; only its value differs.", source="limits", tolerance="1e-8"
-)
+@claim(53, "SMILE trains with the gradient of Jensen-Shannon; only its value differs.", tolerance="1e-8")
 def smile_has_the_jensen_shannon_gradient() -> Outcome:
     scores = 3.0 * gaussian(10, 10, seed=5).requires_grad_()
     smile, js = (torch.autograd.grad(f(scores), scores)[0] for f in (bounds.smile, bounds.jensen_shannon))
@@ -119,7 +107,6 @@ def smile_has_the_jensen_shannon_gradient() -> Outcome:
 @claim(
     54,
     "With the true critic the leave-one-out bound is above the information, and InfoNCE below.",
-    source="limits",
     kind="monte_carlo",
     tolerance="5 s.e.",
 )
@@ -134,12 +121,7 @@ def leave_one_out_is_above() -> Outcome:
     return Outcome(holds, f"InfoNCE {below:.3f}, information {nats:.3f}, leave-one-out {above:.3f}")
 
 
-@claim(
-    55,
-    "The interpolated bound is InfoNCE over the columns at alpha 1 and NWJ at alpha 0.",
-    source="limits",
-    tolerance="1e-10",
-)
+@claim(55, "The interpolated bound is InfoNCE over the columns at alpha 1 and NWJ at alpha 0.", tolerance="1e-10")
 def the_interpolated_bound_has_two_known_ends() -> Outcome:
     scores = 3.0 * gaussian(9, 9, seed=6)
     ends = (
@@ -149,7 +131,7 @@ def the_interpolated_bound_has_two_known_ends() -> Outcome:
     return within(max(abs(float(end)) for end in ends), 1e-10)
 
 
-@claim(155, "The interpolated bound never exceeds log(K / alpha).", source="limits", false=True)
+@claim(155, "The interpolated bound never exceeds log(K / alpha).", false=True)
 def the_interpolated_bound_exceeds_its_printed_ceiling() -> Outcome:
     certain = 200 * torch.eye(8, dtype=torch.float64) - 100
     seen, printed = float(bounds.interpolated(certain, alpha=0.1)), math.log(8 / 0.1)
@@ -162,7 +144,6 @@ def the_interpolated_bound_exceeds_its_printed_ceiling() -> Outcome:
 @claim(
     58,
     "Mixing 1/N of p into q brings KL(p || q) down to ln N, unseen by N samples with probability 1/4.",
-    source="limits",
     tolerance="1e-12",
 )
 def a_little_of_p_hides_the_divergence() -> Outcome:
@@ -174,20 +155,20 @@ def a_little_of_p_hides_the_divergence() -> Outcome:
     return within(max(excess), 1e-12, "largest excess")
 
 
-@claim(59, "The entropy ceiling ln(2 * 34 * N^2) is below 2 ln N + 5.", source="limits")
+@claim(59, "The entropy ceiling ln(2 * 34 * N^2) is below 2 ln N + 5.")
 def the_entropy_ceiling_is_below() -> Outcome:
     slack = [limits.information_ceiling(n) - limits.entropy_ceiling(n, k=34.0) for n in (50, 10**4, 10**9)]
     return Outcome(min(slack) >= 0, f"smallest slack {min(slack):.3f}")
 
 
-@claim(159, "The entropy ceiling is ln 2 * k * N^2.", source="limits", false=True)
+@claim(159, "The entropy ceiling is ln 2 * k * N^2.", false=True)
 def the_entropy_ceiling_is_not_a_product() -> Outcome:
     n, k = 100, 34.0
     printed, meant = math.log(2) * k * n**2, limits.entropy_ceiling(n, k=k)
     return Outcome(abs(printed - meant) < 1e-9, f"read as a product {printed:.0f} nats; ln(2 k N^2) is {meant:.2f}")
 
 
-@claim(161, "KL divergence differs when its arguments are exchanged.", source="limits", false=True)
+@claim(161, "KL divergence differs when its arguments are exchanged.", false=True)
 def divergence_may_be_symmetric() -> Outcome:
     p, q = torch.tensor([0.8, 0.2], dtype=torch.float64), torch.tensor([0.2, 0.8], dtype=torch.float64)
     one, other = float(exact.kl_divergence(p, q)), float(exact.kl_divergence(q, p))

@@ -30,7 +30,6 @@ BATCH = 64
 @claim(
     62,
     "Of pairs with 6 nats and more InfoNCE sees log 64, NWJ wavers more and more, and at 10 SMILE is the nearest.",
-    source="limits",
     kind="training",
     tolerance="InfoNCE from 80 % of log 64 to log 64; orders of means over seeds; SMILE among those with a critic",
     minutes=9.0,
@@ -55,7 +54,6 @@ def every_estimator_climbs(laboratory: Laboratory) -> Outcome:
 @claim(
     63,
     "A difference of entropies finds 18.41 nats from batches of 128, where InfoNCE stays below ln 128.",
-    source="limits",
     kind="training",
     tolerance="entropies within 1.5 nats, InfoNCE at most 4.86",
     minutes=3.2,

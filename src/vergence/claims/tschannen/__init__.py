@@ -1,8 +1,10 @@
 """Claims of Tschannen et al. (2020), mutual information maximization."""
 
+from vergence.claims.claim import claims_of
 from vergence.claims.tschannen import adversary, designs, encoders, infomax, information
 
-CLAIMS = (
+CLAIMS = claims_of(
+    "tschannen",
     information.info_nce_is_below_the_information,
     information.cubing_changes_nothing,
     information.processing_loses,

@@ -37,7 +37,6 @@ INVERTED = 1e-3  # largest error of an inverse, in float64, that counts as none
 @claim(
     66,
     "An invertible encoder can be trained to be worse for a linear probe than the pixels are.",
-    source="tschannen",
     kind="training",
     tolerance="every seed below the pixels, inverse error < 1e-3 in float64",
     minutes=5.0,

@@ -37,7 +37,6 @@ Cells = Mapping[str, Mapping[str, Sequence[Row]]]
 @claim(
     68,
     "The concatenating critic has the highest NWJ bound and the lowest accuracy.",
-    source="tschannen",
     kind="training",
     tolerance="order of means over seeds",
     minutes=5.0,
@@ -73,7 +72,6 @@ def a_tighter_bound_is_no_better(laboratory: Laboratory) -> Outcome:
 @claim(
     69,
     "At equal bounds a convolutional encoder is better than a perceptron, and 4 nats are no worse than 2.",
-    source="tschannen",
     kind="training",
     tolerance="order of means over seeds, where bounds are within 0.1 of the target",
     minutes=11.0,
@@ -128,7 +126,6 @@ def _unmatched_in_words(accuracies: Mapping[str, Mapping[str, float]]) -> str:
 @claim(
     212,
     "Layers moved from the encoder into the critic do not lower the bound, but the accuracy where the encoder ends.",
-    source="tschannen",
     kind="training",
     tolerance="order of means over seeds; bound within 0.1",
     minutes=4.0,

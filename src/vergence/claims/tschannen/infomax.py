@@ -34,7 +34,6 @@ PROBE = "accuracy of a linear probe"
 @claim(
     65,
     "Accuracy rises while an invertible encoder raises InfoNCE, though the information cannot change.",
-    source="tschannen",
     kind="training",
     tolerance="mean rise > 0.01, inverse error < 1e-3",
     minutes=4.2,
@@ -58,7 +57,6 @@ def accuracy_rises_at_constant_information(laboratory: Laboratory) -> Outcome:
 @claim(
     211,
     "Training makes an encoder worse conditioned: the condition number of its Jacobian grows.",
-    source="tschannen",
     kind="training",
     tolerance="every seed",
     minutes=2.0,
@@ -82,7 +80,6 @@ def the_condition_number_grows(laboratory: Laboratory) -> Outcome:
 @claim(
     70,
     "A held-out bound is one of held-out pairs: it falls when the test images exchange their lower halves.",
-    source="tschannen",
     tolerance="fall > 1 nat",
 )
 def the_held_out_bound_sees_held_out_pairs() -> Outcome:

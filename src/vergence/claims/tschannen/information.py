@@ -17,26 +17,14 @@ from vergence.information.samplers import shared_offset
 from vergence.report.experiments import along_training, thinned
 
 
-@claim(
-    45,
-    "InfoNCE is a lower bound of mutual information in expectation.",
-    source="tschannen",
-    kind="monte_carlo",
-    tolerance="5 s.e.",
-)
+@claim(45, "InfoNCE is a lower bound of mutual information in expectation.", kind="monte_carlo", tolerance="5 s.e.")
 def info_nce_is_below_the_information() -> Outcome:
     nats, draws = 1.5, [optimal_scores(1.5, seed, n=64) for seed in range(200)]
     mean, error = mean_and_error([bounds.info_nce(scores) for scores in draws])
     return Outcome(mean - 5 * error <= nats, f"InfoNCE {mean:.3f} +- {error:.3f}, information {nats}")
 
 
-@claim(
-    56,
-    "Cubing every coordinate leaves mutual information unchanged.",
-    source="tschannen",
-    kind="monte_carlo",
-    tolerance="0.05 nats",
-)
+@claim(56, "Cubing every coordinate leaves mutual information unchanged.", kind="monte_carlo", tolerance="0.05 nats")
 def cubing_changes_nothing() -> Outcome:
     draws = [draw(2000, nats=1.0, seed=7) for draw in (samplers.correlated_gaussians, samplers.cubed_gaussians)]
     straight, cubed = (estimate(pairs.x, pairs.y, bound="neighbors").nats for pairs in draws)
@@ -44,7 +32,7 @@ def cubing_changes_nothing() -> Outcome:
     return Outcome(holds, f"{straight:.4f} before and {cubed:.4f} after cubing, in truth 1")
 
 
-@claim(57, "Processing loses information: I(X; f(Y)) is at most I(X; Y).", source="tschannen", tolerance="1e-12")
+@claim(57, "Processing loses information: I(X; f(Y)) is at most I(X; Y).", tolerance="1e-12")
 def processing_loses() -> Outcome:
     gains = []
     for seed in range(50):
@@ -57,7 +45,6 @@ def processing_loses() -> Outcome:
 @claim(
     60,
     "Batches that are not independent make InfoNCE exceed the true information.",
-    source="tschannen",
     kind="monte_carlo",
     tolerance="factor 5",
 )
@@ -70,7 +57,7 @@ def dependent_batches_look_informative() -> Outcome:
     )
 
 
-@claim(61, "InfoNCE is log K less the multi-class K-pair loss.", source="tschannen", tolerance="1e-12")
+@claim(61, "InfoNCE is log K less the multi-class K-pair loss.", tolerance="1e-12")
 def info_nce_is_the_k_pair_loss() -> Outcome:
     scores = 3.0 * gaussian(9, 9, seed=10)
     others = (scores - scores.diagonal()[:, None]).exp().fill_diagonal_(0).sum(1)
@@ -81,7 +68,6 @@ def info_nce_is_the_k_pair_loss() -> Outcome:
 @claim(
     213,
     "Critics trained on batches that share an offset find at least five times the information there is.",
-    source="tschannen",
     kind="training",
     tolerance="InfoNCE and NWJ, means over seeds; less than half of it from independent pairs",
     minutes=5.0,

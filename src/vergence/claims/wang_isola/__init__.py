@@ -1,8 +1,10 @@
 """Claims of Wang & Isola (2020), alignment and uniformity."""
 
+from vergence.claims.claim import claims_of
 from vergence.claims.wang_isola import balance, circle, hypersphere
 
-CLAIMS = (
+CLAIMS = claims_of(
+    "wang_isola",
     hypersphere.unit_distance,
     hypersphere.uniform_law,
     hypersphere.circle_potential,

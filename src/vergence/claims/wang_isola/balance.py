@@ -70,7 +70,6 @@ def fine_tuned(parts: Assembled) -> Row:
 @claim(
     18,
     "Accuracy is an inverted U in the weight of alignment over uniformity, and alignment alone collapses.",
-    source="wang_isola",
     kind="training",
     tolerance="both ends below the peak by more than the spread over seeds; potential above 0.5",
     minutes=10.0,
@@ -97,7 +96,6 @@ def weights_give_an_inverted_u(laboratory: Laboratory) -> Outcome:
 @claim(
     19,
     "Fine-tuning with only one of alignment and uniformity makes the other worse.",
-    source="wang_isola",
     kind="training",
     tolerance="every seed",
     minutes=2.0,
@@ -134,7 +132,6 @@ def one_alone_degrades_the_other(laboratory: Laboratory) -> Outcome:
 @claim(
     202,
     "Accuracy is an inverted U in the temperature of the contrastive loss.",
-    source="wang_isola",
     kind="training",
     tolerance="both ends below the peak by more than the spread over seeds",
     minutes=6.0,
@@ -151,7 +148,6 @@ def temperature_gives_an_inverted_u(laboratory: Laboratory) -> Outcome:
 @claim(
     203,
     "Training for alignment and uniformity needs batches of about 16 or more.",
-    source="wang_isola",
     kind="training",
     tolerance="2 below 16 by more than the spread over seeds, 16 within a tenth of the best",
     minutes=7.0,
@@ -178,7 +174,6 @@ def small_batches_lose(laboratory: Laboratory) -> Outcome:
 @claim(
     204,
     "Alignment and uniformity, optimized directly, reach the accuracy of the contrastive loss on images.",
-    source="wang_isola",
     kind="training",
     tolerance="not below by more than the spread over seeds, each at its best setting",
     minutes=16.0,
@@ -188,10 +183,7 @@ def direct_optimization_is_on_par(laboratory: Laboratory) -> Outcome:
     contrastive = {temperature: _contrastive(laboratory, temperature) for temperature in TEMPERATURES}
     best, rival = direct[_peak(direct)], contrastive[_peak(contrastive)]
     holds = mean(best, OUTPUT) > mean(rival, OUTPUT) - _spread(best, rival)
-    named = {
-        f"direct, ratio {_ratio(_peak(direct))}": best,
-        f"contrastive, temperature {_peak(contrastive):g}": rival,
-    }
+    named = {f"direct, ratio {_ratio(_peak(direct))}": best, f"contrastive, temperature {_peak(contrastive):g}": rival}
     words = "; ".join(
         f"{name}: output {spoken(rows, OUTPUT)}, representation {spoken(rows, REPRESENTATION)}"
         for name, rows in named.items()

@@ -71,7 +71,6 @@ def supervised_on_the_circle(config: Config) -> Row:
     201,
     "On the circle, features of CIFAR-10 are nearly uniform after contrastive training, less so after supervised "
     "training, and not at all at random initialization.",
-    source="wang_isola",
     kind="training",
     tolerance="order of mean potentials over seeds",
     minutes=4.0,
@@ -115,7 +114,6 @@ def features_on_the_circle(laboratory: Laboratory) -> Outcome:
 @claim(
     205,
     "Points that minimize the pairwise Gaussian potential converge to the uniform law.",
-    source="wang_isola",
     kind="monte_carlo",
     tolerance="64 points: potential within 0.1 %, harmonics of degree 1 to 4 under 1 % of random points'; 16: more",
 )
@@ -143,7 +141,6 @@ def minimizers_are_uniform() -> Outcome:
 @claim(
     206,
     "Without normalization the softmax can be made arbitrarily sharp by scaling the features.",
-    source="wang_isola",
     tolerance="loss under 1e-8 unnormalized, unchanged to 1e-12 normalized",
 )
 def scaling_sharpens_the_softmax() -> Outcome:

@@ -36,7 +36,7 @@ def _with_self_pairs(z: Tensor, t: float) -> float:
     return math.log(((n - 1) * math.exp(float(uniformity(z, t=t))) + 1) / n)
 
 
-@claim(1, "For unit vectors, |u - v|^2 = 2 - 2 u.v.", source="wang_isola", tolerance="1e-12")
+@claim(1, "For unit vectors, |u - v|^2 = 2 - 2 u.v.", tolerance="1e-12")
 def unit_distance() -> Outcome:
     z1, z2 = _pairs(64, 16)
     return within(abs(float(alignment(z1, z2) - (2 - 2 * (z1 * z2).sum(1).mean()))), 1e-12)
@@ -45,7 +45,6 @@ def unit_distance() -> Outcome:
 @claim(
     2,
     "The uniform law on the sphere has uniformity -2t + log 0F1(; d/2; t^2).",
-    source="wang_isola",
     kind="monte_carlo",
     tolerance="5 standard errors",
 )
@@ -59,16 +58,12 @@ def uniform_law() -> Outcome:
     return Outcome(bool(worst < 5), f"largest deviation {worst:.1f} standard errors over d = 2, 3, 16, 128")
 
 
-@claim(
-    3, "On the circle at t = 2 the average potential is e^-4 I_0(4) = 0.2070.", source="wang_isola", tolerance="1e-9"
-)
+@claim(3, "On the circle at t = 2 the average potential is e^-4 I_0(4) = 0.2070.", tolerance="1e-9")
 def circle_potential() -> Outcome:
     return within(abs(math.exp(uniformity_floor(2, t=2.0)) - i0e(4.0)), 1e-9)
 
 
-@claim(
-    4, "No law has a lower potential than the uniform one.", source="wang_isola", tolerance="1e-12 on 60 finite laws"
-)
+@claim(4, "No law has a lower potential than the uniform one.", tolerance="1e-12 on 60 finite laws")
 def uniform_law_is_best() -> Outcome:
     slack = math.inf
     for seed in range(20):
@@ -78,12 +73,7 @@ def uniform_law_is_best() -> Outcome:
     return Outcome(slack >= -1e-12, f"smallest excess {slack:.3g}")
 
 
-@claim(
-    5,
-    "Over distinct pairs, N points of a simplex reach -2tN/(N-1), below the uniform law.",
-    source="wang_isola",
-    tolerance="1e-10",
-)
+@claim(5, "Over distinct pairs, N points of a simplex reach -2tN/(N-1), below the uniform law.", tolerance="1e-10")
 def simplex() -> Outcome:
     n, t = 6, 2.0
     corners = torch.eye(n, dtype=torch.float64) - 1 / n
@@ -93,10 +83,7 @@ def simplex() -> Outcome:
 
 
 @claim(
-    6,
-    "The supplement's 2/(K(K-1)) times the sum over i != j is the loss of the code plus log 2.",
-    source="wang_isola",
-    tolerance="1e-12",
+    6, "The supplement's 2/(K(K-1)) times the sum over i != j is the loss of the code plus log 2.", tolerance="1e-12"
 )
 def supplement_normalization() -> Outcome:
     z = directions(12, 5)
@@ -105,7 +92,7 @@ def supplement_normalization() -> Outcome:
     return within(abs(float(printed - uniformity(z, t=2.0)) - math.log(2)), 1e-12)
 
 
-@claim(7, "The gradient of alignment pulls views together: its sign is plus.", source="wang_isola", tolerance="strict")
+@claim(7, "The gradient of alignment pulls views together: its sign is plus.", tolerance="strict")
 def alignment_pulls() -> Outcome:
     z1, z2 = _pairs(32, 8, noise=1.0)
     z1.requires_grad_()
@@ -118,7 +105,6 @@ def alignment_pulls() -> Outcome:
 @claim(
     8,
     "The contrastive loss minus log M tends to alignment plus uniformity as M grows.",
-    source="wang_isola",
     kind="monte_carlo",
     tolerance="2c/M and 5 standard errors",
 )
@@ -140,7 +126,6 @@ def contrastive_limit() -> Outcome:
 @claim(
     9,
     "M times the deviation from the limit tends to a constant: the rate is 1/M, not the paper's M^(-2/3).",
-    source="wang_isola",
     kind="monte_carlo",
     tolerance="10 %",
 )
@@ -154,7 +139,7 @@ def rate_of_the_limit() -> Outcome:
     return Outcome(error < 0.1, f"M x deviation {parts[0]:.4f}, {parts[1]:.4f}; constant {constant:.4f}")
 
 
-@claim(10, "The deviation from the limit is at most e^(2/T) / M.", source="wang_isola", kind="monte_carlo")
+@claim(10, "The deviation from the limit is at most e^(2/T) / M.", kind="monte_carlo")
 def deviation_bound() -> Outcome:
     z1, z2 = _pairs(24, 4)
     certificates = [
@@ -166,7 +151,7 @@ def deviation_bound() -> Outcome:
     return Outcome(all(certificate.holds for certificate in certificates), f"smallest slack {slack:.2g}")
 
 
-@claim(11, "log E e^(u.v/T) = 1/T + uniformity at t = 1/(2T).", source="wang_isola", tolerance="1e-12")
+@claim(11, "log E e^(u.v/T) = 1/T + uniformity at t = 1/(2T).", tolerance="1e-12")
 def potential_is_uniformity() -> Outcome:
     z, temperature = directions(20, 6), 0.3
     i, j = torch.triu_indices(20, 20, 1)
@@ -174,12 +159,7 @@ def potential_is_uniformity() -> Outcome:
     return within(abs(float(direct - 1 / temperature - uniformity(z, t=1 / (2 * temperature)))), 1e-12)
 
 
-@claim(
-    12,
-    "E log E <= log E E for the potential, with equality where every point has the same.",
-    source="wang_isola",
-    tolerance="1e-12",
-)
+@claim(12, "E log E <= log E E for the potential, with equality where every point has the same.", tolerance="1e-12")
 def logarithm_inside() -> Outcome:
     angles = 2 * math.pi * torch.arange(7, dtype=torch.float64) / 7
     polygon, cloud = torch.stack([angles.cos(), angles.sin()], 1), directions(20, 3)
@@ -190,7 +170,6 @@ def logarithm_inside() -> Outcome:
 @claim(
     13,
     "The mean inner product is minimized by two opposite points, which do not minimize uniformity.",
-    source="wang_isola",
     tolerance="strict",
 )
 def two_points() -> Outcome:
@@ -205,7 +184,6 @@ def two_points() -> Outcome:
 @claim(
     14,
     "The uniformity term of the limit is minus the entropy of a von Mises-Fisher kernel estimate, plus a constant.",
-    source="wang_isola",
     tolerance="1e-10",
 )
 def kernel_entropy() -> Outcome:
@@ -220,12 +198,7 @@ def kernel_entropy() -> Outcome:
     return within(max(abs(potential + entropy + log_constant), abs(product - entropy)), 1e-10)
 
 
-@claim(
-    15,
-    "A collapsed encoder has alignment 0, uniformity 0 and contrastive loss log(M + 1).",
-    source="wang_isola",
-    tolerance="1e-12",
-)
+@claim(15, "A collapsed encoder has alignment 0, uniformity 0 and contrastive loss log(M + 1).", tolerance="1e-12")
 def collapsed() -> Outcome:
     z = directions(1, 5).repeat(9, 1)
     loss = info_nce(z, z, negatives=z[:1].repeat(31, 1), temperature=0.1)
@@ -233,12 +206,7 @@ def collapsed() -> Outcome:
     return within(max(abs(float(error)) for error in errors), 1e-12)
 
 
-@claim(
-    16,
-    "Rotating all embeddings changes no loss of inner products and distances.",
-    source="wang_isola",
-    tolerance="1e-10",
-)
+@claim(16, "Rotating all embeddings changes no loss of inner products and distances.", tolerance="1e-10")
 def rotation() -> Outcome:
     z1, z2 = _pairs(16, 6)
     turn = torch.linalg.qr(directions(6, 6, seed=9))[0]
@@ -255,7 +223,6 @@ def rotation() -> Outcome:
 @claim(
     17,
     "Collapse is locally stable exactly where the noise fraction of the features exceeds t w_u / w_a.",
-    source="wang_isola",
     tolerance="sign of the loss at scale 0.01",
 )
 def collapse_is_stable() -> Outcome:
@@ -272,10 +239,7 @@ def collapse_is_stable() -> Outcome:
 
 
 @claim(
-    20,
-    "MoCo's intra-batch uniformity is a mean over K N queue pairs and K (K - 1) / 2 batch pairs.",
-    source="wang_isola",
-    tolerance="1e-10",
+    20, "MoCo's intra-batch uniformity is a mean over K N queue pairs and K (K - 1) / 2 batch pairs.", tolerance="1e-10"
 )
 def intra_batch_uniformity() -> Outcome:
     batch, queue, t = directions(6, 4), directions(10, 4, seed=1), 2.0
