@@ -21,7 +21,7 @@ SOURCES = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a check saw: whether the sentence held, the figure in words, the numbers behind it, and pictures of them.
+    """The result of a check: whether the sentence held, in words, the numbers behind it, and figures of them.
 
     ``why`` is the likely reason where the sentence did not hold.
     """
@@ -35,11 +35,11 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Claim:
-    """One sentence, where it stands, and how we look whether it is true.
+    """One sentence of a source, and how it is checked.
 
     The check of a training claim is given a laboratory to train in; ``minutes`` is what it takes there at the small
     scale, on two cores, when no trial is known yet.
-    ``false`` marks an erratum: the sentence stands in a source and is wrong, so its check seeks the counterexample and
+    ``false`` marks an erratum: the sentence is in a source and is wrong, so its check looks for the counterexample and
     the expected verdict is *refuted*.
     """
 

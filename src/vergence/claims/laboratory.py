@@ -1,7 +1,7 @@
-"""Laboratory: where the claims that need training are tried; what was measured is kept, so that nothing is run twice.
+"""Laboratory: runs the trainings that claims need, and keeps what was measured, so that nothing is run twice.
 
 A trial is one training of a row of METHODS and what was measured after it. Trials are files, written as soon as they
-are measured and found again by their settings and the version of the code: an interrupted claim goes on where it was.
+are measured and found again by their settings and the version of the code: an interrupted claim goes on.
 """
 
 import hashlib
@@ -57,7 +57,7 @@ SCALES = Table(
 
 
 class Laboratory:
-    """Runs trials at a scale and remembers them in a folder; ``minutes`` adds up what those used took one core."""
+    """Runs trials at a scale and keeps them in a folder; ``minutes`` is the total time on one core of those used."""
 
     def __init__(
         self,
@@ -134,12 +134,12 @@ def measured(parts: Assembled) -> Row:
 
 
 def column(rows: Sequence[Row], key: str) -> list[float]:
-    """One figure of every row."""
+    """One number of every row."""
     return [row[key] for row in rows]
 
 
 def mean(rows: Sequence[Row], key: str) -> float:
-    """A figure averaged over rows."""
+    """A number averaged over rows."""
     return statistics.fmean(column(rows, key))
 
 
@@ -149,8 +149,8 @@ def lead(rows: Sequence[Row], others: Sequence[Row], key: str) -> tuple[float, f
     return mean(rows, key) - mean(others, key), error**0.5
 
 
-def spoken(rows: Sequence[Row], key: str) -> str:
-    """A figure over seeds in words: mean and standard deviation."""
+def stated(rows: Sequence[Row], key: str) -> str:
+    """A number over seeds as text: mean and standard deviation."""
     values = column(rows, key)
     spread = f" ± {statistics.stdev(values):.3f}" if len(values) > 1 else ""
     return f"{statistics.fmean(values):.3f}{spread}"

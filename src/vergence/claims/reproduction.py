@@ -1,4 +1,4 @@
-"""Running claims: which, in what order, and remembering what was found by this version of the code."""
+"""Running claims: which ones, in what order; results of this version of the code are stored and reused."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""The sections of a run's page: each takes the record, and is None when the run has nothing to say there."""
+"""The sections of a run's page: each takes the record, and is None when the run has no results for it."""
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -50,7 +50,7 @@ def accuracies(record: Record) -> Section | None:
     if not rows:
         return None
     best = max(rows, key=lambda row: row["accuracy"])
-    caption = "An encoder no better than its untrained self has learned nothing that these labels ask for."
+    caption = "An encoder that is no better than an untrained one has learned nothing that predicts these labels."
     words = f"{percent(best['accuracy'])}, of {best['features']} by {best['classifier']}"
     drawing = picture(
         figures.accuracies(rows), caption, description=f"{len(rows)} accuracies, all in the table; the best is {words}."
@@ -144,7 +144,7 @@ def _label_curves(record: Record) -> Markup | None:
 
 
 def _layers(record: Record) -> Markup | None:
-    """A probe after every layer: where the classes part, and where the objective throws them away."""
+    """A probe after every layer: where the classes become separable, and where the objective discards them."""
     rows = [mapping(row) for row in sequence(record.results.get("layers"))]
     known = [row for row in rows if finite(row.get("accuracy"))]
     cells = [[row.get("layer"), row.get("width"), percent(row["accuracy"]), _share_interval(row)] for row in known]
@@ -223,7 +223,7 @@ def _spectrum(record: Record) -> Markup | None:
         return None
     rank = record.diagnostic("effective_rank")
     words = f"{len(values)} singular values" + ("" if rank is None else f", effective rank {rank:.1f}")
-    caption = "The spectrum: a slow fall uses many directions, a cliff means that the others have died."
+    caption = "The spectrum: a slow decay uses many directions; after a sharp drop the remaining directions are unused."
     return picture(figures.spectrum(np.array(values), effective_rank=rank), caption, description=f"{words}.")
 
 

@@ -248,7 +248,7 @@ def _parts(
 
 
 def _known(labels: Tensor, sigma: float, delta: float) -> Concentration:
-    """A concentration that the caller vouches for; which samples are in the main parts is not known."""
+    """A concentration given by the caller; which samples are in the main parts is not known."""
     nobody = labels.new_empty(0)
     return Concentration(delta, tuple(MainPart(int(label), nobody, sigma, sigma) for label in labels.unique()))
 

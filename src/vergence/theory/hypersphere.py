@@ -1,4 +1,4 @@
-"""The limit of the contrastive loss for many negatives, its rate, and its reading as alignment plus entropy."""
+"""The limit of the contrastive loss for many negatives, its rate, and its form as alignment plus entropy."""
 
 import math
 
@@ -81,7 +81,7 @@ def limit_of_contrastive(
         source="Wang & Isola (2020), Theorem 1, supplement",
         left=samples.mean().item(),
         right=right,
-        # The loss lies within 2/T of its limit whatever the encoder: a wider bound says nothing.
+        # The loss lies within 2/T of its limit whatever the encoder: a wider bound is vacuous.
         vacuous=right >= 2 / temperature,
         assumptions={"negatives are independent": "measured", "embeddings have norm 1": "measured"},
         terms={

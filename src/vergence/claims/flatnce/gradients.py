@@ -22,7 +22,7 @@ def _views(n: int = 8, d: int = 5) -> tuple[Tensor, Tensor]:
 
 
 def _gaps(z1: Tensor, z2: Tensor) -> Tensor:
-    """Every anchor's 2n - 2 negative scores minus its positive score, the plain way."""
+    """Every anchor's 2n - 2 negative scores minus its positive score, computed directly."""
     n, z = len(z1), normalize(torch.cat([z1, z2]), dim=1)
     scores = z @ z.T / T
     positive = torch.arange(2 * n).roll(n)
@@ -88,7 +88,7 @@ def fenchel_dual() -> Outcome:
 
 @claim(86, "Corollary 3.4: FlatNCE's log K - log xi is a lower bound on the information.", false=True)
 def flat_is_no_bound() -> Outcome:
-    independent = math.log(4) - math.log(3)  # a constant critic: xi = K - 1 = 3, and the information is nought
+    independent = math.log(4) - math.log(3)  # a constant critic: xi = K - 1 = 3, and the information is 0
     symbols = torch.eye(2, dtype=torch.float64)
     negatives_ = [symbols[list(draw)] for draw in itertools.product((0, 1), repeat=3)]
     estimate = {

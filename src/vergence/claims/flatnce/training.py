@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy, normalize
 
 from vergence import features
 from vergence.claims.claim import Outcome, claim
-from vergence.claims.laboratory import SLACK, Laboratory, Row, column, lead, mean, measured, spoken
+from vergence.claims.laboratory import SLACK, Laboratory, Row, column, lead, mean, measured, stated
 from vergence.config import Config, Optim
 from vergence.diagnostics import negatives
 from vergence.learning import loop, optimizers
@@ -22,7 +22,7 @@ from vergence.runs.assembly import Assembled
 
 BATCHES = (16, 64, 256, 512)
 COLD = 0.1  # the temperature of the authors of FlatNCE
-WATCHED = 512  # training pairs on which the gradient is looked at: the largest batch
+WATCHED = 512  # training pairs on which the gradient is measured: the largest batch
 LOSSES = {"InfoNCE": "simclr", "FlatNCE": "flatclr"}
 
 
@@ -39,7 +39,7 @@ def flat_in_small_batches(laboratory: Laboratory) -> Outcome:
     leads = {batch: mean(flat[batch], "probe") - mean(info[batch], "probe") for batch in info}
     first, *_, last = leads.values()
     accuracies: Cells = {name: {b: column(cell, "probe") for b, cell in cells.items()} for name, cells in rows.items()}
-    words = [f"batch {b}: FlatNCE {spoken(flat[b], 'probe')}, InfoNCE {spoken(info[b], 'probe')}" for b in info]
+    words = [f"batch {b}: FlatNCE {stated(flat[b], 'probe')}, InfoNCE {stated(info[b], 'probe')}" for b in info]
     picture = curves(accuracies, "samples in a batch", "accuracy of the linear probe", logarithmic=True)
     holds = min(leads.values()) >= 0 and first > last
     behind = min(leads, key=leads.__getitem__)
@@ -66,7 +66,7 @@ def flat_in_half_precision(laboratory: Laboratory) -> Outcome:
         for precision in ("float32", "float16")
     }
     _, softmax, single, half = (mean(cell, "probe") for cell in rows.values())
-    words = [f"{name} {spoken(cell, 'probe')}" for name, cell in rows.items()]
+    words = [f"{name} {stated(cell, 'probe')}" for name, cell in rows.items()]
     vanished = mean(rows["InfoNCE, float16"], "vanished")
     words.append(f"share of anchors without gradient in float16, after InfoNCE: {vanished:.2g}")
     if assembly.device(Config()).type == "cpu":
@@ -76,10 +76,9 @@ def flat_in_half_precision(laboratory: Laboratory) -> Outcome:
     holds = half >= single - SLACK and half > softmax + SLACK
     why = (
         f"FlatNCE is ahead by {half - softmax:.3f}. No gradient of InfoNCE vanished in float16 after so short a "
-        "training (claim 226 follows it), so there is nothing yet for FlatNCE to keep."
+        "training (claim 226 follows it), so FlatNCE has no advantage yet."
     )
-    told = "" if holds or vanished else why
-    return Outcome(holds, "; ".join(words), seen, {"precisions": picture}, why=told)
+    return Outcome(holds, "; ".join(words), seen, {"precisions": picture}, why="" if holds or vanished else why)
 
 
 @claim(
@@ -92,12 +91,12 @@ def flat_in_half_precision(laboratory: Laboratory) -> Outcome:
 def gradient_fades(laboratory: Laboratory) -> Outcome:
     rows = {batch: _trials(laboratory, LOSSES["InfoNCE"], batch) for batch in _batches(laboratory)}
     seen = {key: {f"batch {b}": _along(cell, key) for b, cell in rows.items()} for key in ("left", "effective")}
-    words = [f"batch {b}: 1 - p from {mean(cell, 'first'):.3f} to {spoken(cell, 'left')}" for b, cell in rows.items()]
+    words = [f"batch {b}: 1 - p from {mean(cell, 'first'):.3f} to {stated(cell, 'left')}" for b, cell in rows.items()]
     vanished = max(mean(cell, "vanished") for cell in rows.values())
     words.append(f"largest share of anchors whose gradient is 0 in float16: {vanished:.2g}")
     left = [mean(cell, "left") for cell in rows.values()]
     pictures = {
-        "gradient": curves(seen["left"], "epoch", "share of the gradient left, 1 - p"),
+        "gradient": curves(seen["left"], "epoch", "remaining share of the gradient, 1 - p"),
         "negatives": curves(seen["effective"], "epoch", "effective share of the negatives"),
     }
     holds = all(mean(cell, "left") < mean(cell, "first") for cell in rows.values()) and left == sorted(left)
@@ -145,7 +144,7 @@ def _trials(laboratory: Laboratory, method: str, batch: int, *, half: bool = Fal
 
 
 def _watched(config: Config, *, half: bool) -> Row:
-    """A training whose gradient is looked at after every epoch."""
+    """A training whose gradient is measured after every epoch."""
     parts = assembly.assemble(config)
     if half:
         parts.learner.objective = Objective(HALF[config.method], temperature=COLD)

@@ -1,4 +1,4 @@
-"""Claims 71-80: the spectral contrastive loss and the augmentation graph. An erratum is a hundred above the truth."""
+"""Claims about the spectral contrastive loss and the augmentation graph."""
 
 import itertools
 
@@ -22,7 +22,7 @@ from vergence.theory.graph import (
 
 
 def _world(seed: int, samples: int = 8, nodes: int = 12) -> AugmentationGraph:
-    """A random kernel over few augmentations, with a random prior: every augmentation can happen."""
+    """A random kernel over few augmentations, with a random prior: every augmentation has a positive probability."""
     rng = np.random.default_rng(seed)
     kernel = rng.dirichlet(np.full(nodes, 0.3), size=samples)
     return AugmentationGraph.from_kernel(kernel, prior=rng.dirichlet(np.ones(samples)))
@@ -221,7 +221,7 @@ def dimensions_must_reach_the_sub_graphs() -> Outcome:
 def edges_are_joint_probabilities() -> Outcome:
     graph = AugmentationGraph.from_kernel(np.eye(4))
     loop = graph.adjacency[0, 0]
-    words = f"images that surely share their source have an edge of {loop:.2f}; all edges together sum to one"
+    words = f"images that share their source with certainty have an edge of {loop:.2f}; all edges together sum to one"
     return Outcome(bool(abs(loop - 1) < 1e-9), words)
 
 

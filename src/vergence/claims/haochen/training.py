@@ -3,7 +3,7 @@
 from typing import Any
 
 from vergence.claims.claim import Outcome, claim
-from vergence.claims.laboratory import SLACK, Laboratory, column, mean, spoken
+from vergence.claims.laboratory import SLACK, Laboratory, column, mean, stated
 from vergence.report.experiments import marks
 
 
@@ -23,7 +23,7 @@ def spectral_against_others(laboratory: Laboratory) -> Outcome:
     least = max(mean(rows[name], "probe") for name in names[1:]) - SLACK
     seen = {key: {name: column(cell, key) for name, cell in rows.items()} for key in ("probe", "knn")}
     named = {"linear probe": seen["probe"], "kNN": seen["knn"]}
-    words = [f"{name} {spoken(cell, 'probe')} (kNN {spoken(cell, 'knn')})" for name, cell in rows.items()]
+    words = [f"{name} {stated(cell, 'probe')} (kNN {stated(cell, 'knn')})" for name, cell in rows.items()]
     picture = marks(named, "accuracy on held-out images")
     holds = mean(rows["spectral"], "probe") >= least
     why = "Likely the budget, which is a small share of the source's 200 epochs, and the narrower head; not tested."

@@ -11,7 +11,7 @@ from scipy.stats import spearmanr
 from torch import Tensor
 
 from vergence.claims.claim import Outcome, claim
-from vergence.claims.laboratory import Laboratory, Row, column, lead, mean, spoken
+from vergence.claims.laboratory import Laboratory, Row, column, lead, mean, stated
 from vergence.counters import drawn
 from vergence.data import load
 from vergence.report.experiments import curves
@@ -119,7 +119,7 @@ def _climbed(ladders: Ladders, names: Sequence[str], picture: Figure, *, every_s
     orders = {method: float(spearmanr(range(len(names)), path).statistic) for method, path in means.items()}
     sentences = []
     for method, cells in ladders.items():
-        first, *_, last = (spoken(rows, "knn") for rows in cells.values())
+        first, *_, last = (stated(rows, "knn") for rows in cells.values())
         sentences.append(f"{method} {names[0]} {first}, {names[-1]} {last}, Spearman {orders[method]:.2f}")
     rising = [sum(path[step] >= path[step - 1] for path in means.values()) for step in range(1, len(names))]
     steps = ", ".join(f"{name} {count}" for name, count in zip(names[1:], rising, strict=True))

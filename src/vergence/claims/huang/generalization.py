@@ -1,4 +1,4 @@
-"""Claims 21-40: alignment, divergence and concentration. An erratum is a hundred above the truth."""
+"""Claims about alignment, divergence and concentration."""
 
 import math
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ RATES: dict[str, Any] = {"lipschitz": 1.5, "smoothness": 0.8, "discrete": 3}
 
 
 def _toys(count: int, *, views: int = 3) -> Iterator[tuple[Tensor, Tensor]]:
-    """Pipelines of finitely many samples and views, from hopeless to perfect: features of unit norm, and labels."""
+    """Features of unit norm of samples and their views, and labels: from no class structure to perfect classes."""
     for seed in range(count):
         classes, d = 2 + seed % 3, 2 + seed % 4
         labels = torch.arange(8 * classes) % classes
@@ -66,10 +66,11 @@ def _signs(seed: int) -> tuple[Tensor, Tensor]:
 
 def _none_violated(certificates: list[Certificate]) -> Outcome:
     """The outcome of a theorem checked on many toys."""
-    told = [certificate for certificate in certificates if not certificate.vacuous]
+    informative = [certificate for certificate in certificates if not certificate.vacuous]
     violated = sum(not certificate.holds for certificate in certificates)
     least = min(certificate.slack for certificate in certificates)
-    words = f"{violated} violations in {len(certificates)} pipelines ({len(told)} informative), least slack {least:.3g}"
+    count = f"{len(certificates)} pipelines ({len(informative)} informative)"
+    words = f"{violated} violations in {count}, least slack {least:.3g}"
     return Outcome(violated == 0, words)
 
 
@@ -131,7 +132,7 @@ def eta_is_inverse() -> Outcome:
 
 
 def _shifts(frequency: float) -> Tensor:
-    """A point on a line moved by up to 1, or left alone, each half of the time, and wound around the circle."""
+    """A point on a line moved by up to 1, or left alone, each half of the time, and mapped onto the circle."""
     moves = torch.cat([torch.zeros(200, dtype=torch.float64), (torch.arange(200, dtype=torch.float64) + 0.5) / 200])
     angles = frequency * (torch.linspace(0, 3, 20, dtype=torch.float64)[:, None] + moves)
     return torch.stack([angles.cos(), angles.sin()], 2)
@@ -154,7 +155,7 @@ def generalization_holds() -> Outcome:
 
 @claim(127, "The same with the arXiv form of rho, whatever the unstable share.", false=True, tolerance="exact")
 def arxiv_form_holds() -> Outcome:
-    """Random features, and 15 % of the samples with an opposite view: R / p = 1.5 makes rho small where 2 is due."""
+    """Random features, and 15 % of the samples with an opposite view: R / p = 1.5 makes rho small instead of 2."""
     labels = torch.arange(1000) % 10
     own = normalize(gaussian(1000, 3, seed=0), dim=1)
     features = torch.stack([own, torch.where(torch.arange(1000)[:, None] < 150, -own, own)], 1)

@@ -2,7 +2,7 @@
 
 from vergence.claims.claim import Outcome, claim, within
 from vergence.claims.draws import gaussian
-from vergence.claims.laboratory import SLACK, Laboratory, column, mean, spoken
+from vergence.claims.laboratory import SLACK, Laboratory, column, mean, stated
 from vergence.objectives import decoupled, revised_info_nce
 from vergence.report.experiments import curves, marks
 
@@ -32,7 +32,7 @@ def revised_against_simclr(laboratory: Laboratory) -> Outcome:
     }
     plain, revised = rows.values()
     holds = all(mean(revised[t], "knn") >= mean(plain[t], "knn") - SLACK for t in TEMPERATURES)
-    pairs = [f"T = {t:g}: {spoken(revised[t], 'knn')} against {spoken(plain[t], 'knn')}" for t in TEMPERATURES]
+    pairs = [f"T = {t:g}: {stated(revised[t], 'knn')} against {stated(plain[t], 'knn')}" for t in TEMPERATURES]
     accuracies = {name: {t: column(cell, "knn") for t, cell in cells.items()} for name, cells in rows.items()}
     picture = curves(accuracies, "temperature", "kNN accuracy", logarithmic=True)
     return Outcome(holds, "; ".join(pairs), accuracies, {"temperatures": picture})
@@ -52,7 +52,7 @@ def linear_collapses(laboratory: Laboratory) -> Outcome:
         "linear, last norm": laboratory.trials(method="linear_contrastive", heads={"projector_final_norm": True}),
     }
     plain, linear, _ = rows.values()
-    words = [f"{name} {spoken(cell, 'rank_z')} (kNN {spoken(cell, 'knn')})" for name, cell in rows.items()]
+    words = [f"{name} {stated(cell, 'rank_z')} (kNN {stated(cell, 'knn')})" for name, cell in rows.items()]
     ranks = {name: column(cell, "rank_z") for name, cell in rows.items()}
     return Outcome(
         mean(linear, "rank_z") < mean(plain, "rank_z") / 2,

@@ -1,4 +1,4 @@
-"""Claims about estimators that train: how high they can count, and how much they vary."""
+"""Claims about estimators that train: the largest information they can report, and how much they vary."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from vergence.claims.claim import Outcome, claim
-from vergence.claims.laboratory import Laboratory, Row, column, mean, spoken
+from vergence.claims.laboratory import Laboratory, Row, column, mean, stated
 from vergence.information import staircase
 from vergence.information.exact import correlated_information
 from vergence.report.colors import INK, LINE, QUIET, category
@@ -39,12 +39,12 @@ def every_estimator_climbs(laboratory: Laboratory) -> Outcome:
     climbs = {name: _climbs(laboratory, bound, steps) for name, bound in CLIMBERS.items()}
     means, deviations = _over_seeds(climbs, "mean"), _over_seeds(climbs, "deviation")
     saturated = all(0.8 * math.log(BATCH) <= value <= math.log(BATCH) for value in means["InfoNCE"][2:])
-    wavering = deviations["NWJ"][::2]
+    nwj = deviations["NWJ"][::2]
     nearest = min(WITH_A_CRITIC, key=lambda name: abs(means[name][-1] - STAIRS[-1]))
     return Outcome(
-        saturated and wavering == sorted(wavering) and nearest.startswith("SMILE"),
+        saturated and nwj == sorted(nwj) and nearest.startswith("SMILE"),
         f"InfoNCE {_row(means['InfoNCE'][2:])} at 6, 8 and 10 nats (log 64 is {math.log(BATCH):.2f}); deviation of NWJ "
-        f"{_row(wavering)} at 2, 6 and 10; at 10: {', '.join(f'{name} {row[-1]:.2f}' for name, row in means.items())}",
+        f"{_row(nwj)} at 2, 6 and 10; at 10: {', '.join(f'{name} {row[-1]:.2f}' for name, row in means.items())}",
         {"means": means, "deviations": deviations},
         {"staircase": _staircases(climbs), "deviation": _by_stair(climbs, "deviation", "deviation of a batch in nats")},
         why=f"Nearest to 10 nats is {nearest}." if not nearest.startswith("SMILE") else "",
@@ -71,17 +71,18 @@ def entropies_count_beyond_the_batch(laboratory: Laboratory) -> Outcome:
     last = fmean(row["line"][-1] for row in cells["entropies"])
     return Outcome(
         holds,
-        f"in truth {nats:.2f} nats; " + ", ".join(f"{name} {spoken(rows, 'mean')}" for name, rows in cells.items()),
+        f"true information {nats:.2f} nats; "
+        + ", ".join(f"{name} {stated(rows, 'mean')}" for name, rows in cells.items()),
         {"truth": nats, "error": error, "last": last},
         {"along": along_training(cells, "estimate in nats", {"truth": nats, "ln 128": math.log(128)})},
         why=""
         if holds
-        else f"The mean is over the second half of training; entropies still climb, to {last:.2f} nats.",
+        else f"The mean is over the second half of training; entropies are still rising, to {last:.2f} nats.",
     )
 
 
 def _climbs(laboratory: Laboratory, bound: str, steps: int) -> list[list[Row]]:
-    """What an estimator said on every stair, with every seed."""
+    """The estimates on every stair, with every seed."""
     setting = {"stairs": list(STAIRS), "steps": steps, "batch": BATCH}
     return [_climb(laboratory, bound, seed, setting) for seed in laboratory.seeds]
 

@@ -1,4 +1,4 @@
-"""A claim of Tschannen et al.: features may hold everything and be of no use, for encoders can be trained to be bad."""
+"""A claim of Tschannen et al.: features may hold all information and still be useless to a linear classifier."""
 
 import math
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy, log_softmax
 
 from vergence import evaluation, features
 from vergence.claims.claim import Outcome, claim
-from vergence.claims.laboratory import Laboratory, Row, column, mean, spoken
+from vergence.claims.laboratory import Laboratory, Row, column, mean, stated
 from vergence.claims.tschannen.infomax import (
     PROBE,
     along,
@@ -54,7 +54,7 @@ def an_invertible_encoder_can_be_bad(laboratory: Laboratory) -> Outcome:
     error, rounded = max(column(after, "inverse")), max(column(after, "inverse_float32"))
     return Outcome(
         min(worse) > 0 and error < INVERTED,
-        f"accuracy {spoken(after, 'accuracy')}, of the pixels {mean(after, 'pixels'):.3f}; "
+        f"accuracy {stated(after, 'accuracy')}, of the pixels {mean(after, 'pixels'):.3f}; "
         f"largest inverse error {error:.0e} in float64, {rounded:.0e} in float32, as affine couplings grow steep",
         {"below_the_pixels": worse, "inverse_error": error},
         {

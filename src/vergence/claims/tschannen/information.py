@@ -1,4 +1,4 @@
-"""Claims of Tschannen et al. about mutual information: what a bound says of it, and what deceives a bound."""
+"""Claims of Tschannen et al. about mutual information: what a bound says of it, and when a bound is too high."""
 
 import math
 from functools import partial
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from vergence.claims.claim import Outcome, claim, within
 from vergence.claims.draws import gaussian, mean_and_error, optimal_scores
-from vergence.claims.laboratory import Laboratory, Row, mean, spoken
+from vergence.claims.laboratory import Laboratory, Row, mean, stated
 from vergence.information import BOUNDS, bounds, estimate, exact, samplers
 from vergence.information.critics import Concat
 from vergence.information.exact import correlated_information
@@ -29,7 +29,7 @@ def cubing_changes_nothing() -> Outcome:
     draws = [draw(2000, nats=1.0, seed=7) for draw in (samplers.correlated_gaussians, samplers.cubed_gaussians)]
     straight, cubed = (estimate(pairs.x, pairs.y, bound="neighbors").nats for pairs in draws)
     holds = abs(straight - cubed) < 1e-9 and abs(straight - 1) < 0.05
-    return Outcome(holds, f"{straight:.4f} before and {cubed:.4f} after cubing, in truth 1")
+    return Outcome(holds, f"{straight:.4f} before and {cubed:.4f} after cubing; the true value is 1")
 
 
 @claim(57, "Processing loses information: I(X; f(Y)) is at most I(X; Y).", tolerance="1e-12")
@@ -84,18 +84,18 @@ def dependent_batches_deceive_a_trained_critic(laboratory: Laboratory) -> Outcom
     truth = correlated_information(0.2)
     means = {name: [mean(rows, "mean") for rows in group.values()] for name, group in cells.items()}
     words = [
-        f"{name} of {kind} {spoken(rows, 'mean')}" for name, group in cells.items() for kind, rows in group.items()
+        f"{name} of {kind} {stated(rows, 'mean')}" for name, group in cells.items() for kind, rows in group.items()
     ]
     holds = all(seen >= max(5 * truth, 2 * control) for seen, control in means.values())
     factors = ", ".join(
-        f"{name} finds {seen / truth:.1f} times as much as there is" for name, (seen, _) in means.items()
+        f"{name} estimates {seen / truth:.1f} times the true information" for name, (seen, _) in means.items()
     )
     return Outcome(
         holds,
-        f"in truth {truth:.4f} nats; {', '.join(words)}",
+        f"true information {truth:.4f} nats; {', '.join(words)}",
         means,
         {name: along_training(group, f"{name} in nats", {"truth": truth}) for name, group in cells.items()},
-        why="" if holds else f"{factors}: both are deceived, not both five times.",
+        why="" if holds else f"{factors}: both are too high, but not both by a factor of five.",
     )
 
 
@@ -105,7 +105,7 @@ def _deceived(laboratory: Laboratory, bound: str, steps: int, shared: bool, seed
 
 
 def _trained(bound: str, steps: int, shared: bool, seed: int, *, batch: int = 128) -> Row:
-    """A bound of fresh batches while a critic of pairs learns from them; the authors' critic has 5 layers of 10."""
+    """A bound on fresh batches while a critic of pairs is trained on them; the authors' critic has 5 layers of 10."""
     torch.manual_seed(seed)
     critic, values = Concat(1, 1, width=10, layers=5), np.empty(steps)
     optimizer = torch.optim.Adam(critic.parameters(), lr=1e-3)

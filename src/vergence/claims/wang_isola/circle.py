@@ -16,7 +16,7 @@ from torch.nn.functional import normalize
 from vergence import evaluation, features, objectives
 from vergence.claims.claim import Outcome, claim
 from vergence.claims.draws import directions, gaussian
-from vergence.claims.laboratory import Laboratory, Row, column, lead, mean, spoken
+from vergence.claims.laboratory import Laboratory, Row, column, lead, mean, stated
 from vergence.config import Config
 from vergence.diagnostics import uniformity
 from vergence.encoders import with_width
@@ -90,8 +90,8 @@ def features_on_the_circle(laboratory: Laboratory) -> Outcome:
     floor = math.exp(objectives.uniformity_floor(2, t=2.0))
     potentials = {kind: mean(rows, "potential") for kind, rows in kinds.items()}
     words = "; ".join(
-        f"{kind} {spoken(rows, 'potential')}" + (f" (paper {PRINTED[kind]:.4f})" if kind in PRINTED else "")
-        + f", accuracy {spoken(rows, 'accuracy')}"
+        f"{kind} {stated(rows, 'potential')}" + (f" (paper {PRINTED[kind]:.4f})" if kind in PRINTED else "")
+        + f", accuracy {stated(rows, 'accuracy')}"
         for kind, rows in kinds.items()
     )  # fmt: skip
     panels = {f"{kind}: {rows[0]['potential']:.3f}": np.array(rows[0]["counts"]) for kind, rows in kinds.items()}

@@ -1,4 +1,4 @@
-"""Claims 1-17 and 20: alignment, uniformity, and the limit of the contrastive loss."""
+"""Claims about alignment, uniformity, and the limit of the contrastive loss."""
 
 import math
 
@@ -21,7 +21,7 @@ from vergence.objectives import (
 )
 from vergence.theory import hypersphere as limits
 
-# The others look at columns one by one, so a rotation changes them.
+# These treat columns one by one, so a rotation changes them.
 BY_COLUMNS = ("barlow_twins", "vicreg")
 
 
@@ -175,7 +175,7 @@ def logarithm_inside() -> Outcome:
 def two_points() -> Outcome:
     u = directions(1, 3)
     z = torch.cat([u, -u]).repeat(8, 1)
-    # Distinct pairs leave the n self-pairs out: their mean is -1/(n-1) where the law's is nought.
+    # Distinct pairs leave the n self-pairs out: their mean is -1/(n-1) where the law's is 0.
     mean = (15 * float(linear_contrastive(z, z) + 1) + 1) / 16
     excess = _with_self_pairs(z, 2.0) - uniformity_floor(3, t=2.0)
     return Outcome(abs(mean) < 1e-12 and excess > 0.1, f"|E u|^2 = {abs(mean):.0e}, excess uniformity {excess:.3f}")

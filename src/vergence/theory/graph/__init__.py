@@ -1,4 +1,4 @@
-"""The augmentation graph: contrastive learning read as spectral clustering.
+"""The augmentation graph: contrastive learning as spectral clustering.
 
 ``AugmentationGraph`` is exact for a finite kernel and estimated for real views; the spectral loss factorizes it, its
 top eigenvectors are what perfect features span, and its certificates bound the error of a linear probe.

@@ -1,4 +1,4 @@
-"""A look at the augmentation graph of some views: what ``vergence views --graph`` shows."""
+"""A survey of the augmentation graph of some views: what ``vergence views --graph`` shows."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,8 +25,8 @@ from vergence.types import Labels
 class GraphSurvey:
     """The spectrum of a graph with its gap and components and, where samples have labels, how the classes mix.
 
-    ``gap_after`` counts the eigenvalues above the largest gap, of two or more: with fewer dimensions a probe cannot
-    tell apart what the augmentations keep apart.
+    ``gap_after`` counts the eigenvalues above the largest gap, of two or more: with fewer dimensions a probe
+    cannot separate what the augmentations keep separate.
     """
 
     graph: AugmentationGraph
@@ -146,7 +146,7 @@ def survey_graph(
     k: int = 32,
     seed: int = 0,
 ) -> GraphSurvey:
-    """Decompose a graph that is already there; ``classes`` are the names of the labels 0, 1, ..."""
+    """Decompose a graph; ``classes`` are the names of the labels 0, 1, ..."""
     if min(k + 1, graph.nodes) < 3:
         raise ValueError(
             f"Expected k >= 2 and three nodes or more, to look for a gap; got k = {k}, {graph.nodes} nodes."
