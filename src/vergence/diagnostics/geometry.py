@@ -56,7 +56,7 @@ def tolerance(h: Array, labels: Array) -> Estimate:
     References:
         Wang & Liu (2021), Sec. 4. https://arxiv.org/abs/2012.09740
     """
-    rows, targets = _labelled(h, labels)
+    rows, targets = _labeled(h, labels)
     sums = class_sums(rows, targets)
     counts = torch.bincount(targets, minlength=len(sums)).to(rows)
     mates = counts[targets] - 1
@@ -69,7 +69,7 @@ def tolerance(h: Array, labels: Array) -> Estimate:
 
 @dataclass(frozen=True)
 class Divergence:
-    """Products mu_k . mu_l of class centres: the largest, the mean over pairs, and which pair is the closest."""
+    """Products mu_k . mu_l of class centers: the largest, the mean over pairs, and which pair is the closest."""
 
     maximum: Estimate
     mean: Estimate
@@ -80,23 +80,23 @@ class Divergence:
 
 
 def divergence(h: Array, labels: Array, *, seed: int = 0) -> Divergence:
-    """How far class centres diverge: the maximum and the mean over k != l of mu_k . mu_l, centres of unit rows.
+    """How far class centers diverge: the maximum and the mean over k != l of mu_k . mu_l, centers of unit rows.
 
     Below zero, classes point away from each other; near 1, two classes are one. Intervals by bootstrap within classes.
 
     References:
         Huang et al. (2023), Sec. 3. https://arxiv.org/abs/2111.00743
     """
-    rows, targets = _labelled(h, labels)
+    rows, targets = _labeled(h, labels)
     classes = int(targets.max()) + 1
     if classes < 2:
-        raise ValueError("All labels are equal: the divergence of class centres needs two classes")
+        raise ValueError("All labels are equal: the divergence of class centers needs two classes")
     counts = torch.bincount(targets, minlength=classes).to(rows)
-    centres = class_sums(rows, targets) / counts[:, None]
+    centers = class_sums(rows, targets) / counts[:, None]
     off_diagonal = ~torch.eye(classes, dtype=torch.bool, device=rows.device)
-    products = (centres @ centres.T).masked_fill(~off_diagonal, -torch.inf)
+    products = (centers @ centers.T).masked_fill(~off_diagonal, -torch.inf)
     closest = divmod(int(products.argmax()), classes)
-    resampled = _resampled_centres(rows, targets, classes, seed=seed)
+    resampled = _resampled_centers(rows, targets, classes, seed=seed)
     pairs = (resampled @ resampled.mT)[:, off_diagonal].double().cpu().numpy()
     largest, mean = float(products.max()), float(products[off_diagonal].mean())
     return Divergence(
@@ -108,7 +108,7 @@ def divergence(h: Array, labels: Array, *, seed: int = 0) -> Divergence:
 
 @dataclass(frozen=True)
 class Norms:
-    """Lengths of rows before normalisation; ``spread`` is their standard deviation over their mean."""
+    """Lengths of rows before normalization; ``spread`` is their standard deviation over their mean."""
 
     mean: Estimate
     spread: float
@@ -116,7 +116,7 @@ class Norms:
 
 
 def norms(h: Array) -> Norms:
-    """Lengths of the rows: what a normalised objective never sees."""
+    """Lengths of the rows: what a normalized objective never sees."""
     lengths = torch.cat([chunk.norm(dim=1) for chunk in chunks(h)]).double().cpu().numpy()
     mean = estimate.mean(lengths)
     return Norms(mean, float(lengths.std() / mean.value) if mean.value else math.nan, int((lengths == 0).sum()))
@@ -129,14 +129,14 @@ def hubness(h: Array, *, k: int = 10, seed: int = 0) -> Estimate:
         Radovanović et al. (2010), Sec. 2. https://www.jmlr.org/papers/v11/radovanovic10a.html
     """
     rows = unit(sampled(h, 2 * ANCHORS, seed=seed))
-    _, nearest = neighbours(rows, torch.arange(len(rows), device=rows.device), k=k)
+    _, nearest = neighbors(rows, torch.arange(len(rows), device=rows.device), k=k)
     counts = torch.bincount(nearest.reshape(-1), minlength=len(rows)).double().cpu().numpy()
     generator = np.random.default_rng(seed)
     again = counts[generator.integers(0, len(counts), (RESAMPLES, len(counts)))]
     return estimate.bootstrap(float(_skewness(counts[None])[0]), _skewness(again), n=len(rows))
 
 
-def neighbours(rows: Tensor, anchors: Tensor, *, k: int) -> tuple[Tensor, Tensor]:
+def neighbors(rows: Tensor, anchors: Tensor, *, k: int) -> tuple[Tensor, Tensor]:
     """Similarities and indices of the k rows nearest to each anchor, itself excluded; rows are unit vectors."""
     found = []
     for part in anchors.split(TILE):
@@ -151,7 +151,7 @@ def class_sums(rows: Tensor, targets: Tensor) -> Tensor:
     return sums.index_add_(0, targets, rows)
 
 
-def _labelled(h: Array, labels: Array) -> tuple[Tensor, Tensor]:
+def _labeled(h: Array, labels: Array) -> tuple[Tensor, Tensor]:
     rows = unit(loaded(h))
     return rows, labels_for(labels, len(rows)).to(rows.device)
 
@@ -162,19 +162,19 @@ def _row_energy(rows: Tensor, anchors: Tensor, t: float) -> Tensor:
     return (energy.sum(dim=1) - energy[torch.arange(len(anchors), device=rows.device), anchors]) / (len(rows) - 1)
 
 
-def _resampled_centres(rows: Tensor, targets: Tensor, classes: int, *, seed: int) -> Tensor:
-    """Class centres of bootstrap resamples, ``[resamples, classes, d]``, as Poisson-weighted means."""
+def _resampled_centers(rows: Tensor, targets: Tensor, classes: int, *, seed: int) -> Tensor:
+    """Class centers of bootstrap resamples, ``[resamples, classes, d]``, as Poisson-weighted means."""
     generator = torch.Generator().manual_seed(seed)
-    centres = []
+    centers = []
     for label in range(classes):
         members = rows[targets == label]
         weight = torch.poisson(torch.ones(RESAMPLES, len(members)), generator=generator).to(members)
         weight[weight.sum(dim=1) == 0] = 1.0
-        centres.append(weight @ members / weight.sum(dim=1, keepdim=True))
-    return torch.stack(centres, dim=1)
+        centers.append(weight @ members / weight.sum(dim=1, keepdim=True))
+    return torch.stack(centers, dim=1)
 
 
 def _skewness(counts: np.ndarray) -> np.ndarray:
-    centred = counts - counts.mean(axis=-1, keepdims=True)
-    spread = np.sqrt(np.mean(centred**2, axis=-1))
-    return np.mean(centred**3, axis=-1) / np.where(spread > 0, spread, 1.0) ** 3
+    centerd = counts - counts.mean(axis=-1, keepdims=True)
+    spread = np.sqrt(np.mean(centerd**2, axis=-1))
+    return np.mean(centerd**3, axis=-1) / np.where(spread > 0, spread, 1.0) ** 3

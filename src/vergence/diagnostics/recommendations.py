@@ -43,6 +43,6 @@ def _improvements(measured: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"sentence": sentence, "measurement": "vanished_float16", "override": "--method flatclr"}
     if "hubness" in measured and measured["hubness"].low > 4:
         sentence = (
-            f"A few rows are near to everything (skewness {measured['hubness'].value:.1f}): centre before searching."
+            f"A few rows are near to everything (skewness {measured['hubness'].value:.1f}): center before searching."
         )
         yield {"sentence": sentence, "measurement": "hubness", "override": None}

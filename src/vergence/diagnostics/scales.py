@@ -63,7 +63,7 @@ def nt_xent(n: int, d: int, *, temperature: float) -> Scale:
 
 
 def supervised(n: int, d: int, *, temperature: float, classes: int | None = None) -> Scale:
-    """With ``classes`` equally frequent in the batch: the simplex of class centres; else the floor for any labels.
+    """With ``classes`` equally frequent in the batch: the simplex of class centers; else the floor for any labels.
 
     References:
         Graf et al. (2021), Theorem 2. https://arxiv.org/abs/2102.08817

@@ -71,7 +71,7 @@ def spearman(first: Sequence[float], second: Sequence[float]) -> float:
 def spearman_interval(correlation: float, n: int) -> tuple[float, float]:
     """Fisher's interval with the variance 1.06 / (n - 3); for fewer than four runs, anything is possible.
 
-    A perfect order has no spread by that rule; its interval starts from the order with one exchange of neighbours.
+    A perfect order has no spread by that rule; its interval starts from the order with one exchange of neighbors.
 
     References:
         Fieller, Hartley & Pearson (1957), Biometrika 44.
@@ -80,8 +80,8 @@ def spearman_interval(correlation: float, n: int) -> tuple[float, float]:
         return -1.0, 1.0
     half = float(norm.ppf(0.975)) * math.sqrt(1.06 / (n - 3))
     nearly = 1 - 12 / (n * (n**2 - 1))
-    centre = math.atanh(max(-nearly, min(nearly, correlation)))
-    return min(correlation, math.tanh(centre - half)), max(correlation, math.tanh(centre + half))
+    center = math.atanh(max(-nearly, min(nearly, correlation)))
+    return min(correlation, math.tanh(center - half)), max(correlation, math.tanh(center + half))
 
 
 def _value(found: Any) -> float:
