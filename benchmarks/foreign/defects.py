@@ -138,9 +138,10 @@ def pure_noise(given: Given, strength: int, generator: np.random.Generator) -> G
 
 
 def labels_shuffled(given: Given, strength: int, generator: np.random.Generator) -> Given:
-    """All labels are permuted; or drawn anew; or those of the reversed file."""
-    labels = (generator.permutation(given.labels), generator.choice(given.labels, len(given.labels)))
-    return replace(given, labels=labels[strength] if strength < 2 else given.labels[::-1].copy())
+    """All labels are permuted; or drawn anew from the labels; or drawn evenly from the classes."""
+    n = len(given.labels)
+    drawn = (generator.permutation(given.labels), generator.choice(given.labels, n))
+    return replace(given, labels=drawn[strength] if strength < 2 else generator.integers(0, given.labels.max() + 1, n))
 
 
 def labels_shifted(given: Given, strength: int, generator: np.random.Generator) -> Given:

@@ -17,6 +17,7 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +39,12 @@ def main() -> None:
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--only", nargs="+", default=[], help="defects, or 'clean'")
     parser.add_argument("--sets", default="", help="sets whose name holds this")
+    parser.add_argument("--every", type=int, default=1, help="take every so many-th set only")
     options = parser.parse_args()
     torch.set_num_threads(1)
     if not options.table:
         for number, name in enumerate(chosen(options.cache, held_out=options.held_out)):
-            if options.sets in name:
+            if options.sets in name and number % options.every == 0:
                 examine(options.cache, name, number, options.rows, options.only)
     rows = [json.loads(line) for line in options.rows.read_text().splitlines()]
     print(*table(rows), sep="\n")
@@ -65,7 +67,8 @@ def examine(cache: Path, name: str, number: int, path: Path, only: list[str]) ->
         if (only and defect not in only) or (defect in PAIRED and clean.z2 is None):
             continue
         strength = (number + place) % 3
-        spoiled = spoil(clean, strength, np.random.default_rng(1000 * number + place))
+        whole = clean if defect in PAIRED else replace(clean, z2=None)  # a defect of h would be one of the pairs too
+        spoiled = spoil(whole, strength, np.random.default_rng(1000 * number + place))
         row = {"set": name, "defect": defect, "strength": strength, "accepted": accepted}
         write(path, {**row, "cost": cost(clean, spoiled, defect), **said(spoiled)})
 

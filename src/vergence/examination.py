@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from sklearn.model_selection import train_test_split
 from torch import Tensor
 
 from vergence import evaluation
-from vergence.diagnostics import faults, parts
-from vergence.diagnostics.arrays import Array, labels_for, shape
-from vergence.diagnostics.faults import Finding
+from vergence.diagnostics import Diagnosis, Finding, diagnose
+from vergence.diagnostics.arrays import Array
+from vergence.diagnostics.label_trials import comparable
+from vergence.diagnostics.measures import plain
 from vergence.diagnostics.recommendations import recommendations
 
 WHOLE = ("thermometer", "spectrum", "collapse")  # measured things with a place of their own in results.json
@@ -26,28 +28,47 @@ Split = tuple[Array, Array, Array, Array]  # training rows and labels, test rows
 class Examination:
     """What was found. ``to_dict()`` is the content of results.json."""
 
-    label: str
-    sentence: str
-    evidence: tuple[str, ...]
-    findings: tuple[Finding, ...]
-    measured: Mapping[str, Any]
+    diagnosis: Diagnosis
     accuracy: tuple[Mapping[str, Any], ...]
     few_labels: tuple[Mapping[str, Any], ...]
     recommendations: tuple[Mapping[str, Any], ...]
-    notes: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        return self.diagnosis.verdict.label
+
+    @property
+    def sentence(self) -> str:
+        return self.diagnosis.verdict.sentence
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        return self.diagnosis.findings
+
+    @property
+    def measured(self) -> Mapping[str, Any]:
+        return {name: entry.value for name, entry in self.diagnosis.measured.items()}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was sampled, and what could not be known."""
+        unknown = tuple(finding.sentence for finding in self.findings if finding.level == "unknown")
+        return (*self.diagnosis.notes, *unknown)
 
     @property
     def faults(self) -> tuple[str, ...]:
         """The names of the faults, gravest first."""
-        return tuple(finding.fault for finding in self.findings)
+        return self.diagnosis.faults
 
     def to_dict(self) -> dict[str, Any]:
         wholes = {name: self.measured[name].to_dict() for name in WHOLE if name in self.measured}
-        numbers = {name: _plain(value) for name, value in self.measured.items() if name not in WHOLE}
+        numbers = {name: plain(value) for name, value in self.measured.items() if name not in WHOLE}
         return _without_nan(
             {
-                "verdict": {"label": self.label, "sentence": self.sentence, "evidence": list(self.evidence)},
+                "verdict": self.diagnosis.verdict.to_dict(),
+                "verdicts": {about: verdict.to_dict() for about, verdict in self.diagnosis.groups.items()},
                 "faults": list(self.faults),
+                "findings": [finding.to_dict() for finding in self.findings],
                 **wholes,
                 "accuracy": list(self.accuracy),
                 "few_labels": list(self.few_labels),
@@ -83,49 +104,15 @@ def examine(
     on. Where there are too many rows to compare all, a sample is compared; the notes say so, and the intervals hold the
     error.
     """
-    n, _ = shape(h)
-    if (z1 is None) != (z2 is None):
-        raise ValueError("Give both views, z1 and z2, or neither")
-    if z1 is not None and z2 is not None and not (shape(z1, "z1") == shape(z2, "z2") and len(z1) == n):
-        raise ValueError(f"z1 {list(z1.shape)} and z2 {list(z2.shape)} must be alike, with a row for each of {n} of h")
-    targets = labels_for(labels, n) if labels is not None else None
-    looks = [parts.representation(h, seed=seed)]
-    if z1 is not None:
-        projected = projector is None or bool(projector)
-        looks.append(parts.views(h, z1, z2, projected=projected, compared=compared, seed=seed))
-    if targets is not None:
-        looks.append(parts.classes(h, targets, seed=seed))
-    if objective is not None:
-        looks.append(parts.reading(z1, z2, targets, objective, loss=loss, batch=batch, seed=seed, **hyperparameters))
-    if projector is not None:
-        looks.append(parts.Part({}, (faults.frozen_projector(projector),)))
-    measured = {name: value for look in looks for name, value in look.measured.items()}
-    found = {finding.fault: finding for look in looks for finding in look.findings if finding is not None}
-    findings = tuple(sorted(found.values(), key=lambda finding: faults.GRAVITY.index(finding.fault)))
-    label, sentence, evidence = verdict(findings, measured, n=n)
+    diagnosis = diagnose(
+        h, z1=z1, z2=z2, labels=labels, objective=objective, loss=loss, batch=batch, projector=projector,
+        compared=compared, seed=seed, **hyperparameters,
+    )  # fmt: skip
     data = _split(h, labels, train_h, train_labels, seed=seed) if classifiers else None
     accuracy = tuple(accuracies(data, classifiers=classifiers, protocol=protocol, seed=seed)) if data else ()
     few = tuple(few_labels("representations", data, seed=seed)) if data else ()
-    advice = recommendations(findings, measured)
-    return Examination(label, sentence, evidence, findings, measured, accuracy, few, advice, _notes(n, measured))
-
-
-def verdict(findings: tuple[Finding, ...], measured: Mapping[str, Any], *, n: int) -> tuple[str, str, tuple[str, ...]]:
-    """A label, one sentence a person can act on, and the evidence: the gravest fault, else where the loss stands."""
-    scale = measured.get("thermometer")
-    if findings:
-        collapse = findings[0].fault.endswith("collapse")
-        label = "collapsed" if collapse else "impossible" if findings[0].fault == "impossible loss" else "faulty"
-        sentence = f"{findings[0].fault.capitalize()}. {findings[0].advice}"
-        return label, sentence, tuple(finding.sentence for finding in findings)
-    evidence = (*measured["collapse"].evidence, *_matching_evidence(measured))
-    if scale is None or scale.verdict == "unknown":
-        judge = "the accuracies say" if "tolerance" in measured else "labels would say"
-        return "healthy", f"No fault found in {n:,} rows; {judge} what they are good for.", evidence
-    if scale.verdict in ("collapsed", "not started"):
-        sentence = f"The loss {scale.loss:.4g} is that of collapse ({scale.chance:.4g}), but rows are apart: train on."
-        return "not started", sentence, (scale.sentence, *evidence)
-    return scale.verdict, f"No fault found: {scale.sentence}", evidence
+    trained = objective is not None or projector is not None
+    return Examination(diagnosis, accuracy, few, recommendations(diagnosis.findings, diagnosis.measured, trained=trained))
 
 
 def accuracies(
@@ -161,39 +148,8 @@ def _split(
     if train_h is None or train_labels is None:
         fit, held_out = train_test_split(np.arange(len(values)), test_size=0.2, random_state=seed)
         data = (h[fit], values[fit], h[held_out], values[held_out])
-    return data if len(np.unique(np.asarray(data[1]))) > 1 else None
-
-
-def _matching_evidence(measured: Mapping[str, Any]) -> tuple[str, ...]:
-    match, mapped = (measured.get(name) for name in ("matching", "matching_through_a_map"))
-    if match is None:
-        return ()
-    found, how = (match, "") if mapped is None else (mapped, ", seen through a linear map")
-    return (f"A sample's own other view is the closer one in {100 * found.value:.1f} % of comparisons{how}.",)
-
-
-def _notes(n: int, measured: Mapping[str, Any]) -> tuple[str, ...]:
-    """What was sampled, and what could not be known."""
-    sampling = (
-        "All rows were compared with each other; nothing was sampled."
-        if n <= parts.PAIRS
-        else f"Spectrum, lengths and exact duplicates are of all {n:,} rows. Pairs are those of {parts.PAIRS:,} rows "
-        "drawn at random with at most 50,000 others; their intervals hold the error of the sample."
-    )
-    contradicted = measured.get("confident_errors", {"overall": 0.0})["overall"]
-    if contradicted <= faults.HIDDEN:
-        return (sampling,)
-    blind = (
-        f"Neighbours contradict {100 * contradicted:.0f} % of the labels: in these features wrong labels cannot be "
-        "told from classes that overlap, so label noise was not looked for."
-    )
-    return sampling, blind
-
-
-def _plain(value: Any) -> Any:
-    if hasattr(value, "to_dict"):
-        return value.to_dict()
-    return {"value": value} if isinstance(value, int | float) else value
+    few = len(np.unique(np.asarray(data[1]))) < 2 or not comparable(torch.from_numpy(np.unique(values, return_inverse=True)[1]))
+    return None if few else data
 
 
 def _without_nan(value: Any) -> Any:

@@ -46,8 +46,8 @@ def copies(body: Bench, exact: int, n: int) -> Copies:
     """Twins: rows whose nearest other is far nearer than the local density explains.
 
     In m dimensions of even density, r1 / r5 of the distances to the first and fifth neighbor is below q with chance
-    1 - (1 - q^m)^4. m is estimated from the median of r1 / r5; twins are those below the q that has chance 1e-3, and
-    below a tenth. So a cloud of few dimensions, where rows are close by nature, has none.
+    1 - (1 - q^m)^4. m is estimated from the median of r1 / r5 of rows that are no twins; twins are those below the q
+    that has chance 1e-3, and below a tenth. So a cloud of few dimensions, where rows are close by nature, has none.
 
     References:
         Facco et al. (2017), the dimension from two neighbors. https://doi.org/10.1038/s41598-017-11873-y
@@ -74,14 +74,14 @@ def copies(body: Bench, exact: int, n: int) -> Copies:
 
 
 def _threshold(ratio: Tensor) -> float:
-    """The ratio that chance undercuts in a thousandth of rows, given the dimension that the median shows."""
-    middle = float(ratio[ratio > 0].median()) if bool((ratio > 0).any()) else 0.0
-    if not 0 < middle < 1:
-        return NEARER if middle else 1e-9
-    # (r1 / r5)^m has the law Beta(1, 4), whose median is 1 - 2^(-1/4).
-    dimension = np.log(1 - 0.5**0.25) / np.log(middle)
-    q = (1 - (1 - CHANCE) ** 0.25) ** (1 / dimension)
-    return float(min(NEARER, q))
+    """The ratio that chance undercuts in a thousandth of rows, given the dimension that rows without a twin show."""
+    limit = 0.02  # twins that no density explains; what they leave is looked at again
+    for _ in range(4):
+        middle = float(ratio[ratio > limit].median()) if bool((ratio > limit).any()) else 1.0
+        # (r1 / r5)^m has the law Beta(1, 4), whose median is 1 - 2^(-1/4).
+        dimension = np.log(1 - 0.5**0.25) / np.log(min(max(middle, 1e-6), 0.999))
+        limit = min(NEARER, float((1 - (1 - CHANCE) ** 0.25) ** (1 / dimension)))
+    return limit
 
 
 def _digests(chunk: Tensor) -> np.ndarray:

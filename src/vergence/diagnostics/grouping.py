@@ -18,7 +18,7 @@ from vergence.diagnostics.trials import K, Bench
 APART = 0.15  # neighbors across groups over those of a random grouping
 SMALLEST = 0.04  # share of the rows in the smaller group
 INDEPENDENT = 0.35  # Cramer's V of group and class: 1 where groups are classes
-LOST = 0.1  # accuracy of the own group's neighbors beyond the other's
+USELESS = 0.1  # of what the own group's neighbors know beyond the commonest class: .16 and more between real clusters
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,9 @@ def groups(body: Bench, seed: int = 0) -> Grouping | None:
     if best is None or body.labels is None:
         return best if best is not None and best.crossing < 0.01 else None
     measured = _measured(best, body)
-    return measured if measured.within - measured.across > LOST else None
+    commonest = float(torch.bincount(body.labels).max()) / body.n
+    knows = (measured.across - commonest) < USELESS * (measured.within - commonest)
+    return measured if knows and trials.costly(measured.cost, least=0.05) else None
 
 
 def association(member: Tensor, labels: Tensor) -> float:

@@ -91,9 +91,10 @@ def noise_share(scores: Tensor, labels: Tensor) -> tuple[float, float]:
     return float(0.5 * expit(fit.x[2])), float(wrong[surest].mean())
 
 
-def shifted_accuracy(nearest: Tensor, labels: Tensor, shift: int) -> Tensor:
-    """Which rows their neighbors classify correctly when row i has the label that stands ``shift`` rows later."""
-    moved = labels.roll(-shift)
+def shifted_accuracy(nearest: Tensor, labels: Tensor, shift: int, place: float = 0.0) -> Tensor:
+    """Which rows their neighbors classify correctly if, from a place on, row i has the label ``shift`` rows later."""
+    start = int(place * len(labels))
+    moved = torch.cat([labels[:start], labels[start:].roll(-shift)])
     return trials.voted(nearest, moved, K) == moved
 
 

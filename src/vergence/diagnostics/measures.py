@@ -341,24 +341,32 @@ def steadiness(
     few = rows[torch.linspace(0, len(rows) - 1, min(len(rows), 2000)).long()]
     low, high = torch.quantile(few, torch.tensor([0.01, 0.99], dtype=rows.dtype, device=rows.device), dim=0)
     rows = rows.clamp(low, high)
+    exact = _least_varying(rows, blocks, least=3)
+    if exact[1] and exact[0] < 1e-3:
+        return variance_ratio(exact[0], groups=len(rows) // exact[1], n=len(rows)), exact[1]
     if labels is not None and comparable(labels):
         targets = labels[start : start + STEADY_ROWS].to(rows.device)
         counts = torch.bincount(targets).clamp(min=1).to(rows)
         residual = rows - (geometry.class_sums(rows, targets) / counts[:, None])[targets]
         rows = residual if len(torch.unique(targets)) < len(rows) // 4 else rows
+    ratio, block = _least_varying(rows, blocks, least=LEAST_BLOCKS)
+    if not block:
+        return Estimate(ratio, math.nan, math.nan, len(rows), "too few rows for blocks"), 0
+    return variance_ratio(ratio, groups=len(rows) // block, n=len(rows)), block
+
+
+def _least_varying(rows: Tensor, blocks: tuple[int, ...], *, least: int) -> tuple[float, int]:
+    """The smallest ratio and its block size; 0 stands for no block size that fits."""
     spread = rows.var(dim=0)
     live = spread > 1e-12 * spread.max()
     rows, spread = rows[:, live], spread[live]
     found = [(1.0, 0)]
     for block in blocks:
         count = len(rows) // block
-        if count >= LEAST_BLOCKS and len(spread):
+        if count >= least and len(spread) >= 3:
             means = rows[: count * block].reshape(count, block, -1).mean(dim=1)
             found.append((float((means.var(dim=0) * block / spread).mean()), block))
-    ratio, block = min(found)
-    if not block:
-        return Estimate(ratio, math.nan, math.nan, len(rows), "too few rows for blocks"), 0
-    return variance_ratio(ratio, groups=len(rows) // block, n=len(rows)), block
+    return min(found)
 
 
 def jackknifed(function: Callable[..., float], *rows: Tensor, groups: int = 5) -> Estimate:

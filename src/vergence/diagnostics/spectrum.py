@@ -100,29 +100,6 @@ def moments(h: Array, *, groups: int | None = None) -> Moments | Products:
     return Moments(count, total, product)
 
 
-def singular_values(self, *, centered: bool = False) -> Tensor:
-        """Singular values of the rows, largest first, resolved down to 1e-8 of the largest."""
-        gram = self.covariance() * self.n if centered else self.product.sum(dim=0)
-        return torch.linalg.eigvalsh(gram).clamp(min=0).flip(0).sqrt()[: self.n]
-
-
-def moments(h: Array, *, groups: int = GROUPS) -> Moments:
-    """Group sums in one pass over the rows, which need not fit in memory. Rows are dealt to groups in turn."""
-    n, d = shape(h)
-    groups = min(groups, n, max(1, 2**25 // d**2 + 3))  # 10 matrices up to d = 2048, fewer above: they must fit
-    device = h.device if isinstance(h, Tensor) else "cpu"
-    count, total, product = (
-        torch.zeros(groups, *size, dtype=torch.float64, device=device) for size in ((), (d,), (d, d))
-    )
-    for chunk in chunks(h):
-        for group in range(groups):
-            part = chunk[group::groups].double()
-            count[group] += len(part)
-            total[group] += part.sum(dim=0)
-            product[group].addmm_(part.T, part)
-    return Moments(count, total, product)
-
-
 def singular_values(h: Array, *, centered: bool = False) -> Tensor:
     """Singular values of the matrix of rows, largest first, in float64."""
     n, d = shape(h)

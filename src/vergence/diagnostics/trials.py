@@ -128,10 +128,10 @@ def difference(after: Tensor, before: Tensor) -> Estimate:
     return Estimate(value, value - 1.96 * error, value + 1.96 * error, n, "paired difference, leave-one-out neighbors")
 
 
-def costly(cost: Estimate, *, least: float = MATTERS) -> bool:
-    """Whether a cost matters and is beyond luck by three standard errors."""
+def costly(cost: Estimate, *, least: float = MATTERS, certain: float = CERTAIN) -> bool:
+    """Whether a cost matters and is beyond luck by three standard errors; fewer will do where a signature is plain."""
     error = (cost.high - cost.low) / (2 * 1.96)
-    return cost.value >= least and cost.value > CERTAIN * error
+    return cost.value >= least and cost.value > certain * error
 
 
 def mean_difference(after: list[Tensor], before: Tensor) -> Estimate:

@@ -28,6 +28,7 @@ FALSE = 0.3  # share of negatives that are positives: above what ten or even fou
 BLUNT = 0.6  # nats between collapse and floor: reached at T = 2 / 0.6
 SHARP = 1.5  # effective number of negatives
 COLD, CAP = 0.05, 0.1  # temperature below those in use, and variance of unit embeddings below healthy ones
+SOLVED = 0.95  # accuracy from which few directions, or few points, are enough for these labels
 SAME_SPACE = 0.6  # chance that a sample's representation and embedding are closer than two samples'
 
 
@@ -84,13 +85,15 @@ def dimensional_collapse(
         return None
     sentence = f"Rows fill {rank} of {room} directions that they have room for"
     advice = "What the other directions held is lost: look for the narrow layer or the projection that made these rows."
-    if body.labels is None or judged is None or not judged.above_chance:
+    if body.labels is None:
         return Finding("dimensional collapse", "learning", f"{sentence}; what that costs, labels would tell.",
                        "spectrum", advice, "unknown")  # fmt: skip
     cost = _halved(body, rank)
-    sentence = f"{sentence}; half of those would cost {cost.value:.3f} of accuracy"
-    level = "fault" if costly(cost, least=0.01) else "note"
-    return Finding("dimensional collapse", "learning", f"{sentence}.", "spectrum", advice, level, cost)
+    right = float(body.correct.double().mean())
+    sentence = f"{sentence}; neighbors are right in {right:.3f} of rows, and half of the directions would cost "
+    narrow = rank <= room / 4 and right < SOLVED
+    level = "fault" if narrow or costly(cost, least=0.01) else "note"
+    return Finding("dimensional collapse", "learning", f"{sentence}{cost.value:.3f}.", "spectrum", advice, level, cost)
 
 
 @fault("learning", order=101)
@@ -105,7 +108,7 @@ def cluster_collapse(
         return None
     of, view = found[0]
     sentence = f"The {of} sit on a few points: the nearest row is {view.tightness:.1g} of the mean distance away."
-    if body.labels is not None and float(body.correct.double().mean()) > 0.95:
+    if body.labels is not None and float(body.correct.double().mean()) > SOLVED:
         sentence += " The points are the classes: neighbors are right in "
         sentence += f"{float(body.correct.double().mean()):.3f} of rows."
         return Finding("cluster collapse", "learning", sentence, "collapse", "", "note")
@@ -114,13 +117,15 @@ def cluster_collapse(
 
 
 @fault("learning", order=24)
-def wrong_layer(h_sample: Tensor, z1_sample: Tensor, matched: Matched, projected: bool = True) -> Finding | None:
+def wrong_layer(
+    h_sample: Tensor, z1_sample: Tensor, matched: Matched, trained: bool = False, projected: bool = True
+) -> Finding | None:
     """The representation lives in the space of the embeddings: it is the projector's output.
 
     Then it matches a view of the same sample as well as two views match each other. Spaces of equal width match a
     little by luck, and equal arrays were meant to be equal.
     """
-    if not projected or h_sample.shape != z1_sample.shape or torch.equal(h_sample, z1_sample):
+    if not trained or not projected or h_sample.shape != z1_sample.shape or torch.equal(h_sample, z1_sample):
         return None
     match = matching(trials.centered(h_sample.double()), trials.centered(z1_sample.double()))
     if match.low < max(SAME_SPACE, matched.own.value - 0.05):

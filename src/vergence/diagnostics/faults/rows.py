@@ -27,7 +27,12 @@ OFFSET = 0.9  # mean cosine above which a constant offset is noted even where it
 DOMINANT = 0.35  # share of the variance in one direction above which its removal is tried
 OUTLYING_COLUMN, COLUMN_SPREADS = 5.0, 4.0  # a column's deviation over the median column's, and in robust spreads
 REPEATED = 0.05  # share of rows that repeat another, above which it is a fault without labels
+PLAIN = 0.6  # share of the variance in one direction from which two standard errors of a gain will do
+SILENT = 0.45  # share of constant columns that is a fault of a dense embedding
+COARSE, WIDE = 16, 16  # levels and columns: an embedding, not a table of codes, stored so coarsely is a fault
+GAP = 3.0  # between an outlier's distance and the next, beside that of spreads
 GRID = 1 / 3  # distinct values over values of a column, below which the column is quantized
+EXACTLY = 1e-3  # steadiness of blocks that were normalized to the digit: three blocks show it
 EXTREME = 1e12  # lengths beyond, or below its inverse, leave float32's room for squares
 
 
@@ -112,9 +117,11 @@ def dominant_direction(
     top_share: float, without_top: tuple[int, Estimate] | None = None, scaled_columns: Tensor | None = None
 ) -> Finding | None:
     """One direction, or up to three, holds most of the variance and none of what tells classes apart."""
-    if without_top is None or not costly(without_top[1]) or scaled_columns is not None:
+    if without_top is None or scaled_columns is not None:
         return None
     count, gain = without_top
+    if not costly(gain, certain=2.0 if top_share > PLAIN else trials.CERTAIN):
+        return None
     which = "direction" if count == 1 else "three directions"
     sentence = f"The strongest direction holds {100 * top_share:.0f} % of the variance{_gained(gain, 'removal')}."
     advice = f"Remove the top {which} after centering; centering alone does not help."
@@ -151,7 +158,8 @@ def duplicates(copies: Copies, n: int, on_a_grid: Tensor | None = None) -> Findi
     if share < 0.01 and not copies.exact:
         return None
     inflation = copies.inflation
-    costs = inflation is not None and costly(inflation, least=0.01)
+    # Who is whose copy is a fact, not an estimate: the inflation needs no significance.
+    costs = inflation is not None and inflation.value >= 0.015
     serious = costs if inflation is not None else copies.share.low > REPEATED and on_a_grid is None
     if not serious and share < 0.01:
         return None
@@ -182,7 +190,8 @@ def quantization(body: Bench, on_a_grid: Tensor, seed: int = 0) -> Finding | Non
         generator = torch.Generator().manual_seed(seed)
         again = [trials.correct(trials.cosine(_dithered(body.rows, generator)), body.labels) for _ in range(2)]
         cost = _negated(trials.mean_difference(again, body.correct))
-        level = "fault" if costly(cost, least=0.01) and not _counts(body.rows) else "note"
+        coarse = levels <= COARSE and body.rows.shape[1] >= WIDE
+        level = "fault" if (costly(cost, least=0.01) or coarse) and not _counts(body.rows) else "note"
     sentence = f"The {columns} columns hold about {levels} distinct values each"
     if cost is not None:
         sentence += f"; as much rounding again would cost {cost.value:.3f} of accuracy"
@@ -200,7 +209,7 @@ def dead_columns(bench: Bench, dead: int, seed: int = 0) -> Finding | None:
     if bench.labels is not None and dead >= 0.1 * d and d - dead > 1:
         cost = _negated(_silenced(bench, dead / d, seed=seed))
         level = "fault" if costly(cost, least=0.01) else "note"
-    level = "fault" if dead >= 0.9 * d else level
+    level = "fault" if dead >= SILENT * d and not _counts(bench.rows) else level
     sentence = f"{dead} of {d} columns are constant"
     if cost is not None:
         sentence += f"; silencing as large a share of the others would cost {cost.value:.3f} of accuracy"
@@ -210,29 +219,29 @@ def dead_columns(bench: Bench, dead: int, seed: int = 0) -> Finding | None:
 
 
 @fault("rows", order=50)
-def mixture(body: Bench, groups: Grouping) -> Finding | None:
+def mixture(body: Bench, grouped: Grouping) -> Finding | None:
     """Two groups of rows that share no neighbors although they hold the same classes: two models, or two sources."""
     sentence = (
-        f"Rows fall into two groups ({100 * groups.part:.0f} % and {100 - 100 * groups.part:.0f} %) with "
-        f"{100 * groups.crossing:.0f} % of the neighbors across that chance would give"
+        f"Rows fall into two groups ({100 * grouped.part:.0f} % and {100 - 100 * grouped.part:.0f} %) with "
+        f"{100 * grouped.crossing:.0f} % of the neighbors across that chance would give"
     )
     if body.labels is None:
         sentence += ": clusters of the data, or two models; rows alone cannot tell which."
         return Finding("mixture", "rows", sentence, "groups", "Compare the two groups' origin.", "unknown")
     sentence += (
-        f", and the same classes in both: neighbors from the own group are right in {groups.within:.3f}, from the "
-        f"other in {groups.across:.3f}."
+        f", and the same classes in both: neighbors from the own group are right in {grouped.within:.3f}, from the "
+        f"other in {grouped.across:.3f}."
     )
     advice = "Check that all rows come from one model and one preprocessing; embed the smaller group again."
     return Finding(
-        "mixture", "rows", sentence, "groups", advice, "fault", groups.cost, "center each group", groups.gain
+        "mixture", "rows", sentence, "groups", advice, "fault", grouped.cost, "center each group", grouped.gain
     )
 
 
 @fault("rows", order=40)
 def batch_statistics_leak(steadiness: Estimate, block: int) -> Finding | None:
     """Means of consecutive blocks that agree too well: every block was normalized by itself."""
-    if not block or steadiness.value > 0.1 or steadiness.high > 0.5:
+    if not block or steadiness.value > 0.1 or (steadiness.high > 0.5 and steadiness.value > EXACTLY):
         return None
     times = 1 / max(steadiness.value, 1e-9) ** 0.5
     sentence = f"The means of every {block} consecutive rows agree {times:.0f} times better than luck."
@@ -275,8 +284,18 @@ def outlying(bench: Bench) -> Tensor:
     if int(present.sum()) < 10:
         return torch.zeros(bench.n, dtype=torch.bool)
     low, middle, high = torch.quantile(logs[present], torch.tensor([0.16, 0.5, 0.84], dtype=logs.dtype))
-    far = (logs - middle > math.log(FAR)) & (logs - middle > FAR_SPREADS * (high - low) / 2)
+    spread = float(high - low) / 2
+    far = (logs - middle > math.log(FAR)) & (logs - middle > min(FAR_SPREADS * spread, _gap(logs, spread)))
     return far if float(far.double().mean()) < 0.2 else torch.zeros_like(far)
+
+
+def _gap(logs: Tensor, spread: float) -> float:
+    """How far above the median the first large gap in the upper fifth of log-distances ends; infinite without one."""
+    ordered = logs.sort().values
+    upper = ordered[int(0.8 * len(ordered)) :]
+    gaps = upper[1:] - upper[:-1]
+    wide = (gaps > max(math.log(GAP), 1.2 * spread)).nonzero()
+    return math.inf if not len(wide) else float(upper[int(wide[0]) + 1] - ordered[len(ordered) // 2]) - 1e-9
 
 
 def body(bench: Bench, outlying: Tensor) -> Bench:
@@ -401,8 +420,12 @@ def _dithered(rows: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def _counts(rows: Tensor) -> bool:
-    """Whether rows look like counts or one-hot codes: nothing below zero, and mostly zeros."""
-    return bool((rows >= 0).all()) and float((rows == 0).double().mean()) > 0.5
+    """Whether rows look like counts, pixels or one-hot codes: multiples of one step, nothing below zero."""
+    if bool((rows < 0).any()):
+        return False
+    values = rows.unique()
+    step = float(values[values > 0].min()) if bool((values > 0).any()) else 1.0
+    return float((values / step - (values / step).round()).abs().max()) < 1e-3
 
 
 def _negated(change: Estimate) -> Estimate:
