@@ -160,8 +160,8 @@ def learning_version() -> str:
 
 
 ROOMS = (
-    "counters.py", "data", "diagnostics", "encoders", "evaluation", "features.py", "information", "learning", "methods.py",
-    "objectives", "runs/assembly.py", "views",
+    "counters.py", "data", "diagnostics", "encoders", "evaluation", "features.py", "information", "learning",
+    "methods.py", "objectives", "runs/assembly.py", "views",
 )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from vergence.report import figures
 from vergence.report.document import Section, section
 from vergence.report.embedding import Points, nearest, principal_plane, scatter, shown_rows
 from vergence.report.pieces import details, paragraph, percent, picture, piece, side_by_side, table
-from vergence.report.record import Record, sequence
+from vergence.report.record import Record
 from vergence.report.sprite import Sprite
 
 QUERIES = 8  # samples whose neighbors are shown: a screenful
@@ -134,10 +134,10 @@ def _samples(record: Record, sprite: Sprite | None) -> Samples:
     lengths = {record.features[name].shape[:1] for name in ("test_h", "test_z1") if name in record.features}
     if labels is not None and lengths != {labels.shape}:
         labels = None
-    given = [str(name) for name in sequence(record.results.get("classes"))]
+    given = list(record.results.classes)
     count = 0 if labels is None else int(labels.max(initial=-1)) + 1
     classes = [given[number] if number < len(given) else f"class {number}" for number in range(count)]
-    names = [str(name) for name in sequence(record.results.get("names"))]
+    names = list(record.results.names or ())
     return Samples(None if labels is None else labels.astype(np.int64), classes, names, sprite)
 
 
