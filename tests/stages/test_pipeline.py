@@ -46,7 +46,8 @@ def test_a_page_of_foreign_embeddings_has_a_map_and_formulas(tmp_path):
     vg.doctor(rows(), labels=np.arange(200) % 4, output=tmp_path / "page")
     html = (tmp_path / "page" / "report.html").read_text(encoding="utf-8")
     assert "projected to two by PCA" in html
-    for figure in ("effective_rank", "linear_probe", "kNN", "nearest_center"):
+    assert "RankMe, the effective number of directions" in html
+    for figure in ("linear_probe", "kNN", "nearest_center"):
         assert f'href="#formula-{figure}"' in html
         assert f'id="formula-{figure}"' in html
 
