@@ -76,7 +76,7 @@ def _rows_of_all(z: Tensor) -> tuple[Tensor, slice]:
     distributed.all_reduce(sizes)
     first = int(sizes[: rank()].sum())
     own = slice(first, first + len(z))
-    # A sum in which all others are nought gathers exactly, also where processes hold different numbers of rows.
+    # A sum in which all others are 0 gathers exactly, also where processes hold different numbers of rows.
     rows = z.new_zeros(int(sizes.sum()), *z.shape[1:])
     rows[own] = z.detach()
     distributed.all_reduce(rows)

@@ -327,7 +327,8 @@ def certificates(stored: Mapping[str, Tensor]) -> Iterator[Certificate]:
     """The theorems that features can be held against, named as in a run's file of features."""
     if "test_labels" in stored and "test_views" in stored:
         stacks = stored["test_views"]
-        labels = stored["test_labels"][: len(stacks)]
+        rows = stored.get("test_views_rows", torch.arange(len(stacks)))
+        labels = stored["test_labels"][rows]
         counts = labels.unique(return_counts=True)[1]
         # The theorem is about directions, and nought has none; a main part takes two samples.
         if stacks.any(2).all() and len(counts) > 1 and counts.min() > 1:
@@ -388,14 +389,13 @@ def probed_layers(run: Run, *, protocol: str = "lbfgs") -> list[dict[str, Any]]:
         raise ValueError(f"Probes need labels, and {parts.config.data} has none.")
     encoder, projector = parts.learner.encoder, parts.learner.projector
     chain = nn.Sequential(encoder, projector) if isinstance(projector, nn.Sequential) else encoder
-    rows = [
-        features.by_layer(chain, samples, parts.recipe, limit=BASELINE_SAMPLES)
-        for samples in (parts.samples, parts.test)
-    ]
+    splits = parts.samples, parts.test
+    rows = [features.by_layer(chain, samples, parts.recipe, limit=BASELINE_SAMPLES) for samples in splits]
+    known = [samples.labels[features.rows_of(samples, BASELINE_SAMPLES)] for samples in splits]
     depth = len(features.by_layer(encoder, parts.test, parts.recipe, limit=2))
     found = []
     for number, (train, test) in enumerate(zip(*rows, strict=True), 1):
-        data = (train, parts.samples.labels[: len(train)], test, parts.test.labels[: len(test)])
+        data = (train, known[0], test, known[1])
         accuracy = evaluation.linear_probe(*data, protocol=protocol)
         part = f"encoder {number}" if number <= depth else f"projector {number - depth}"
         found.append({"layer": part, "width": train.shape[1], **accuracy.to_dict()})
