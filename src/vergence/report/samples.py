@@ -111,6 +111,7 @@ def _map(
         classes=samples.classes,
         rows=rows,
         names=samples.names[:MOST_NAMES],
+        numbers=None if samples.rows is None else samples.rows[rows],
         circle=circle,
         description=description,
         caption=caption,
