@@ -24,7 +24,8 @@ FILES = {
     "features.safetensors": "the embeddings",
 }
 # Training features are large and no page shows them.
-ARRAYS = ("test_h", "test_labels", "test_z1", "test_z2", "thumbnails")
+SAMPLES = ("test_h", "test_labels", "test_z1", "test_z2", "test_rows")  # a row for each held-out sample
+ARRAYS = (*SAMPLES, "thumbnails", "thumbnail_rows")
 
 
 @dataclass(frozen=True)
@@ -110,5 +111,13 @@ def _log(file: Path) -> tuple[Mapping[str, Any], ...]:
 
 
 def _features(file: Path) -> dict[str, np.ndarray]:
+    """The arrays of a page, samples with a thumbnail or a name first and in their order; others follow."""
     with safe_open(file, framework="numpy") as stored:
-        return {name: stored.get_tensor(name) for name in ARRAYS if name in stored.keys()}  # noqa: SIM118
+        found = {name: stored.get_tensor(name) for name in ARRAYS if name in stored.keys()}  # noqa: SIM118
+    first = found.pop("thumbnail_rows", None)
+    n = max((len(found[name]) for name in SAMPLES if name in found), default=0)
+    if first is None or len(first) > n:
+        return found
+    order = np.concatenate([first, np.setdiff1d(np.arange(n), first)])
+    own = {name: found[name][order] for name in SAMPLES if name in found and len(found[name]) == n}
+    return {**found, **own}

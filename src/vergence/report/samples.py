@@ -28,11 +28,16 @@ class Samples:
     classes: Sequence[str]
     names: Sequence[str]
     sprite: Sprite | None
+    rows: Int[np.ndarray, " n"] | None = None
 
     def called(self, number: int) -> str:
-        """The class of a sample, or its number."""
+        """The class of a sample, or its row in the data."""
         label = -1 if self.labels is None else self.labels[number]
-        return self.classes[label] if label >= 0 else f"{number}"
+        return self.classes[label] if label >= 0 else f"{self.row(number)}"
+
+    def row(self, number: int) -> int:
+        """The row of a sample in the data; the page numbers them in an order of its own."""
+        return number if self.rows is None else int(self.rows[number])
 
 
 def embedding(record: Record, sprite: Sprite | None) -> Section | None:
@@ -106,6 +111,7 @@ def _map(
         classes=samples.classes,
         rows=rows,
         names=samples.names[:MOST_NAMES],
+        numbers=None if samples.rows is None else samples.rows[rows],
         circle=circle,
         description=description,
         caption=caption,
@@ -126,7 +132,7 @@ def _sample(samples: Samples, number: int, *, beside: int | None = None) -> Mark
     if samples.sprite is None:
         return piece("sample", "", samples.names[number], bool(differs))
     name = samples.called(number)
-    return piece("sample", samples.sprite.thumbnail(number, f"sample {number}, {name}"), name, bool(differs))
+    return piece("sample", samples.sprite.thumbnail(number, f"sample {samples.row(number)}, {name}"), name, bool(differs))
 
 
 def _samples(record: Record, sprite: Sprite | None) -> Samples:
@@ -138,7 +144,8 @@ def _samples(record: Record, sprite: Sprite | None) -> Samples:
     count = 0 if labels is None else int(labels.max(initial=-1)) + 1
     classes = [given[number] if number < len(given) else f"class {number}" for number in range(count)]
     names = list(record.results.names or ())
-    return Samples(None if labels is None else labels.astype(np.int64), classes, names, sprite)
+    rows = record.features.get("test_rows")
+    return Samples(None if labels is None else labels.astype(np.int64), classes, names, sprite, rows)
 
 
 def _finite_rows(array: np.ndarray | None) -> tuple[Float[np.ndarray, "n d"], Int[np.ndarray, " n"]] | None:

@@ -260,7 +260,7 @@ def _found(finding: Any) -> results.Found:
 def certificates(stored: Mapping[str, Tensor]) -> Iterator[Certificate]:
     """Every row of RESULTS whose arguments the features have, named as in a run's file of features."""
     views, labels = stored.get("test_views"), stored.get("test_labels")
-    rows = stored.get("views_rows")
+    rows = stored.get("test_views_rows")
     given: dict[str, Any] = {}
     if views is not None and labels is not None:
         own = labels[rows] if rows is not None else labels[: len(views)]
