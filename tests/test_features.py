@@ -1,12 +1,16 @@
 """Features: frozen, repeatable, written whole."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from vergence import features
-from vergence.data import from_arrays
+from vergence.counters import shuffled
+from vergence.data import from_arrays, load
+from vergence.evaluation import knn
 from vergence.views import VIEWS
 
 
@@ -42,9 +46,9 @@ def test_features_leave_the_encoder_and_its_mode_as_they_were(samples):
 
 
 def test_views_of_samples_begin_with_the_sample_itself(samples):
-    stacks = features.of_views(nn.Identity(), samples, VIEWS["tabular"]().fitted(samples.x), views=4, limit=7)
+    stacks, rows = features.of_views(nn.Identity(), samples, VIEWS["tabular"]().fitted(samples.x), views=4, limit=7)
     assert stacks.shape == (7, 4, 5)
-    torch.testing.assert_close(stacks[:, 0], samples.x[:7])
+    torch.testing.assert_close(stacks[:, 0], samples.x[rows])
     assert not torch.equal(stacks[:, 1], stacks[:, 2])
 
 
@@ -64,3 +68,84 @@ def test_representations_are_written_for_other_programs_as_arrays_only(samples, 
     np.testing.assert_array_equal(np.load(tmp_path / "h.npy"), samples.x.numpy())
     with pytest.raises(ValueError, match=r"\.npy or \.safetensors"):
         features.write(tmp_path / "h.pkl", made)
+
+
+def test_an_encoder_that_fails_is_left_in_its_mode(samples):
+    encoder = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4)).train()  # the samples have five columns
+    with pytest.raises(RuntimeError, match="cannot be multiplied"):
+        features.extract(encoder, samples, VIEWS["identity"]())
+    assert encoder.training
+
+
+@pytest.fixture(scope="module")
+def orders():
+    """The digits as they come, sorted by class, and shuffled."""
+    digits = load("digits")
+    orders = {"sorted": digits.labels.argsort(stable=True), "shuffled": shuffled(torch.arange(len(digits)), seed=1)}
+    return {"given": digits} | {name: digits.take(order) for name, order in orders.items()}
+
+
+def encoder_of(samples):
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Flatten(), nn.Linear(samples.x[0].numel(), 32), nn.ReLU())
+
+
+@pytest.mark.parametrize("limit", [50, 301])
+@pytest.mark.parametrize("name", ["given", "sorted", "shuffled"])
+def test_a_part_of_the_samples_has_every_class_by_its_share(orders, name, limit):
+    samples, recipe = orders[name], VIEWS["identity"]()
+    shares = samples.labels.bincount() / len(samples)
+    made = features.extract(encoder_of(samples), samples, recipe, limit=limit)
+    stacks, rows = features.of_views(encoder_of(samples), samples, recipe, views=2, limit=limit)
+    raw = features.raw(samples, recipe, limit=limit)
+    for labels in (made.labels, samples.labels[rows], raw.labels, samples.labels[features.shown(samples)]):
+        assert ((labels.bincount() - shares * len(labels)).abs() <= 1).all()
+    assert torch.equal(made.labels, samples.labels[made.rows])
+    assert torch.equal(raw.h.float() / 255, samples.x[raw.rows].flatten(1).float() / 255)
+    with torch.no_grad():
+        torch.testing.assert_close(made.h, encoder_of(samples)(recipe.plain(samples.x[made.rows])))
+    torch.testing.assert_close(stacks[:, 0], features.extract(encoder_of(samples), samples, recipe).h[rows])
+
+
+def test_accuracies_of_baselines_do_not_depend_on_the_order_of_the_data(orders):
+    found = {"raw": [], "untrained": []}
+    for samples in orders.values():
+        half = torch.arange(len(samples)) % 2 == 0
+        train, test = (samples.take(part.nonzero()[:, 0]) for part in (half, ~half))
+        for kind, make in {
+            "raw": lambda part: features.raw(part, VIEWS["identity"](), limit=300),
+            "untrained": lambda part: features.extract(encoder_of(part), part, VIEWS["identity"](), limit=300),
+        }.items():
+            seen, left = make(train), make(test)
+            found[kind].append(knn(seen.h.float(), seen.labels, left.h.float(), left.labels))
+    for answers in found.values():
+        assert max(answer.interval[0] for answer in answers) <= min(answer.interval[1] for answer in answers)
+
+
+def test_raw_pictures_are_kept_small_and_come_back_as_shares(tmp_path):
+    x = np.random.default_rng(0).integers(0, 256, (20, 64, 48, 3), dtype=np.uint8)
+    kept = features.raw(from_arrays(x), VIEWS["simclr"]())
+    assert kept.h.shape == (20, 3 * 32 * 24)
+    path = features.save(tmp_path / "baselines.safetensors", kept.tensors("raw_test"))
+    assert path.stat().st_size < 20 * 3 * 32 * 24 + 1000
+    assert features.read(path, "raw_test").h.max() <= 1
+    torch.testing.assert_close(features.read(path, "raw_test").h.mean(), torch.tensor(0.5), atol=0.01, rtol=0)
+
+
+def test_thumbnails_names_and_labels_are_of_the_same_rows(monkeypatch):
+    monkeypatch.setattr(features, "THUMBNAILS", 12)
+    x = np.repeat(np.arange(40, dtype=np.uint8)[:, None, None, None], 8, axis=1).repeat(8, axis=2)
+    samples = from_arrays(x, np.arange(40) // 10)
+    made = features.thumbnails(samples)
+    assert made["thumbnails"][:, 0, 0, 0].tolist() == made["thumbnail_rows"].tolist()
+    assert samples.labels[made["thumbnail_rows"]].bincount().tolist() == [3, 3, 3, 3]
+
+
+def test_every_view_is_stored_and_read_again(samples, tmp_path):
+    recipe = replace(VIEWS["tabular"]().fitted(samples.x), draws=VIEWS["tabular"]().fitted(samples.x).draws * 2)
+    made = features.extract(nn.Identity(), samples, recipe, branches=(nn.Identity(),), limit=9)
+    path = features.save(tmp_path / "features.safetensors", made.tensors("test"))
+    read = features.read(path, "test")
+    assert len(read.z) == 4
+    assert all(torch.equal(first, second) for first, second in zip(made.z, read.z, strict=True))
+    assert torch.equal(read.rows, made.rows)

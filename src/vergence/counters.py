@@ -69,9 +69,14 @@ def drawn(n: int, count: int, *, groups: Tensor | None = None, seed: int = 0) ->
     by_group = order[codes[order].argsort(stable=True)]
     within = torch.arange(n) - (sizes.cumsum(0) - sizes)[codes[by_group]]
     share = torch.empty(n, dtype=torch.float64)
-    share[by_group] = torch.where(within == 0, -1.0, (within + 0.5) / sizes[codes[by_group]])
+    share[by_group] = torch.where(within == 0, -1.0, (within.double() + 0.5) / sizes[codes[by_group]])
     by_share = order[share[order].argsort(stable=True)]  # ties in the drawn order
     return by_share[:count].sort().values
+
+
+def shuffled(places: Keys, *, seed: int = 0) -> Keys:
+    """Places in an order that depends on ``seed`` and the places only: whatever comes first is a fair draw of them."""
+    return places[sample_keys(seed, -1, places).argsort(stable=True)]
 
 
 def mixed(state: Tensor) -> Tensor:

@@ -4,40 +4,59 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from safetensors import safe_open
-from safetensors.torch import load_file
 from safetensors.torch import save as serialize
 from torch import Tensor, nn
 
+from vergence.counters import drawn, sample_keys, shuffled
 from vergence.data import Samples
 from vergence.encoders.layers import Pool, layers
 from vergence.runs.run import write_bytes
-from vergence.views import sample_keys
 
 CHUNK = 512  # samples encoded at once: enough to keep the cores busy, little enough for any memory
 THUMBNAILS = 2000
 THUMBNAIL_SIDE = 32
+RAW_BYTES = 2**25  # of raw samples that a run keeps of each split, unless fewer than FEWEST_RAW would be left
+FEWEST_RAW = 1000
 MAPPED = 50_000  # rows of a foreign file that the map of its page shows
 EVALUATION_EPOCH = 2**31 - 1  # keys of the views used for measuring, which no training epoch uses
 
 
 @dataclass(frozen=True)
 class Features:
-    """What an encoder makes of samples: ``h`` of the plain samples, ``z1`` and ``z2`` of two views of each."""
+    """What an encoder makes of samples: ``h`` of the plain samples, ``z1`` and ``z2`` of two views of each.
+
+    ``z1`` and ``z2`` are of the first two views that the method compares, ``others`` of the views besides; ``rows``
+    are the places of the samples in the data that they were drawn from.
+    """
 
     h: Tensor
     z1: Tensor | None = None
     z2: Tensor | None = None
     labels: Tensor | None = None
+    others: tuple[Tensor, ...] = ()
+    rows: Tensor | None = None
+
+    @property
+    def z(self) -> tuple[Tensor, ...]:
+        """The embeddings of all views."""
+        return tuple(z for z in (self.z1, self.z2, *self.others) if z is not None)
 
     def tensors(self, prefix: str) -> dict[str, Tensor]:
-        parts = {"h": self.h, "z1": self.z1, "z2": self.z2, "labels": self.labels}
+        parts = {"h": self.h, **{f"z{number}": z for number, z in enumerate(self.z, 1)}}
+        parts |= {"labels": self.labels, "rows": self.rows}
         return {f"{prefix}_{name}": tensor for name, tensor in parts.items() if tensor is not None}
+
+
+def rows_of(samples: Samples, limit: int | None = None) -> Tensor:
+    """The rows that stand for all samples: at most ``limit``, drawn evenly, every class by its share."""
+    return drawn(len(samples), limit or len(samples), groups=samples.labels)
 
 
 @contextmanager
@@ -48,9 +67,11 @@ def frozen(*modules: nn.Module) -> Iterator[None]:
     before = [tensor._version for tensor in state]  # torch counts every change in place
     for module in modules:
         module.eval()
-    yield
-    for module, mode in zip(modules, modes, strict=True):
-        module.train(mode)
+    try:
+        yield
+    finally:
+        for module, mode in zip(modules, modes, strict=True):
+            module.train(mode)
     if [tensor._version for tensor in state] != before:
         raise RuntimeError("The encoder changed its weights or statistics while it was evaluated: it is not frozen.")
 
@@ -65,29 +86,39 @@ def extract(
     limit: int | None = None,
     seed: int = 0,
 ) -> Features:
-    """Frozen features of the first ``limit`` samples; with a learner's branches also the embeddings of two views."""
-    device = _device(encoder)
+    """Frozen features of the samples, or of ``limit`` drawn evenly; with a learner's branches also of their views.
+
+    The last branch serves all views from its own on.
+    """
+    device, rows = _device(encoder), rows_of(samples, limit)
     representations, embeddings = [], []
     with frozen(encoder, *branches):
-        for indices, x in _chunks(samples, limit):
+        for indices, x in _chunks(samples, rows):
             x = x.to(device)
             representations.append(encoder(recipe.plain(x)).float().cpu())
             if branches:
-                text = None if samples.captions is None else samples.captions[indices].to(device)
-                views = recipe(x, sample_keys(seed, EVALUATION_EPOCH, indices).to(device), text)
-                embeddings.append([branch(view).float().cpu() for branch, view in zip(branches, views, strict=True)])
-    z1, z2 = (torch.cat(column) for column in zip(*embeddings, strict=True)) if embeddings else (None, None)
-    h = torch.cat(representations)
-    return Features(h, z1, z2, None if samples.labels is None else samples.labels[: len(h)])
+                keys = sample_keys(seed, EVALUATION_EPOCH, indices).to(device)
+                views = recipe(x, keys, recipe.fields_of(samples, indices, device))
+                pairs = zip_longest(branches, views, fillvalue=branches[-1])
+                embeddings.append([branch(view).float().cpu() for branch, view in pairs])
+    z = _compared_first([torch.cat(column) for column in zip(*embeddings, strict=True)], branches)
+    labels = None if samples.labels is None else samples.labels[rows]
+    return Features(torch.cat(representations), *z[:2], labels=labels, others=tuple(z[2:]), rows=rows)
+
+
+def _compared_first(z: list[Tensor], branches: Sequence[nn.Module]) -> list[Tensor]:
+    """Embeddings with two that are compared at the front: of the first view, and of one of another branch if any is."""
+    second = next((number for number, branch in enumerate(branches) if branch is not branches[0]), 1)
+    return [*z[:1], *z[second : second + 1], *z[1:second], *z[second + 1 :]]
 
 
 @torch.no_grad()
 def by_layer(encoder: nn.Module, samples: Samples, recipe: Any, *, limit: int | None = None) -> list[Tensor]:
-    """``h`` after every layer of a sequential encoder, first to last: a probe on each shows where the classes part."""
+    """``h`` of ``rows_of(samples, limit)`` after every layer of a sequential encoder, first to last."""
     device, stages, pool = _device(encoder), layers(encoder), Pool()
     made: list[list[Tensor]] = [[] for _ in stages]
     with frozen(encoder):
-        for _, x in _chunks(samples, limit):
+        for _, x in _chunks(samples, rows_of(samples, limit)):
             x = recipe.plain(x.to(device))
             for stage, parts in zip(stages, made, strict=True):
                 x = stage(x)
@@ -98,32 +129,63 @@ def by_layer(encoder: nn.Module, samples: Samples, recipe: Any, *, limit: int | 
 @torch.no_grad()
 def of_views(
     encoder: nn.Module, samples: Samples, recipe: Any, *, views: int = 8, limit: int = 300, seed: int = 0
-) -> Tensor:
-    """Representations ``[n, views, d]`` of several views of the first samples, the plain sample first."""
-    device, stacks = _device(encoder), []
-    # Views of the first kind only: where the second is another modality, the encoder has not learned it.
-    numbers = range(0, len(recipe.draws) * (views - 1), len(recipe.draws))
+) -> tuple[Tensor, Tensor]:
+    """Representations ``[n, views, d]`` of several views of some samples, the plain sample first; and their rows.
+
+    All are views like the first: where another is of another kind, the encoder has not learned it.
+    """
+    device, stacks, rows = _device(encoder), [], rows_of(samples, limit)
     with frozen(encoder):
-        for indices, x in _chunks(samples, limit):
+        for indices, x in _chunks(samples, rows):
             x, keys = x.to(device), sample_keys(seed, EVALUATION_EPOCH, indices).to(device)
-            drawn = [recipe.view(x, keys, number=number) for number in numbers]
-            stacks.append(torch.stack([encoder(view).float().cpu() for view in (recipe.plain(x), *drawn)], 1))
-    return torch.cat(stacks)
+            seen = [recipe.plain(x), *recipe.alike(x, keys, views - 1)]
+            stacks.append(torch.stack([encoder(view).float().cpu() for view in seen], 1))
+    return torch.cat(stacks), rows
 
 
 def pixels(samples: Samples, recipe: Any, *, limit: int | None = None) -> Tensor:
     """The samples themselves as flat vectors: the baseline every encoder must beat."""
-    return torch.cat([recipe.plain(x).float().flatten(1) for _, x in _chunks(samples, limit)])
+    return torch.cat([recipe.plain(x).float().flatten(1) for _, x in _chunks(samples, rows_of(samples, limit))])
+
+
+def raw(samples: Samples, recipe: Any, *, limit: int | None = None) -> Features:
+    """The samples themselves, small enough to be stored: pictures as bytes, their longer side at most 32 pixels.
+
+    ``read`` gives bytes back as [0, 1]. What is larger than 32 MiB a split loses rows, down to 1,000.
+    """
+    size = _storable(recipe.plain(samples.x[torch.arange(1)]))[0]
+    most = max(FEWEST_RAW, RAW_BYTES // (size.numel() * size.element_size()))
+    rows = rows_of(samples, min(limit or len(samples), most))
+    h = torch.cat([_storable(recipe.plain(x)).flatten(1) for _, x in _chunks(samples, rows)])
+    return Features(h, labels=None if samples.labels is None else samples.labels[rows], rows=rows)
+
+
+def _storable(x: Tensor) -> Tensor:
+    """Pictures in [0, 1] as small pictures of bytes; anything else as float32."""
+    return (255 * _reduced(x)).round().clamp(0, 255).to(torch.uint8) if x.ndim == 4 else x.float()
+
+
+def _reduced(x: Tensor) -> Tensor:
+    """Pictures whose longer side has at most 32 pixels."""
+    longest = max(x.shape[-2:])
+    if longest <= THUMBNAIL_SIDE:
+        return x
+    size = [max(1, round(side * THUMBNAIL_SIDE / longest)) for side in x.shape[-2:]]
+    return nn.functional.interpolate(x.float(), size=size, mode="bilinear", antialias=True)
+
+
+def shown(samples: Samples) -> Tensor:
+    """The rows of the samples that a page shows, in an order of which every beginning is a fair draw."""
+    return shuffled(rows_of(samples, THUMBNAILS))
 
 
 def thumbnails(samples: Samples) -> dict[str, Tensor]:
-    """Small pictures of the first samples, under their name in the file; none when the samples are not images."""
+    """Small pictures of the samples that a page shows, and their rows; only the rows where they are not images."""
+    rows = shown(samples)
     if samples.kind != "image":
-        return {}
-    x = samples.x[torch.arange(min(THUMBNAILS, len(samples.x)))]
-    if max(x.shape[-2:]) > THUMBNAIL_SIDE:
-        x = nn.functional.interpolate(x.float(), size=THUMBNAIL_SIDE, mode="bilinear", antialias=True)
-    return {"thumbnails": x.round().clamp(0, 255).to(torch.uint8)}
+        return {"thumbnail_rows": rows}
+    pictures = _reduced(samples.x[rows]).round().clamp(0, 255).to(torch.uint8)
+    return {"thumbnails": pictures, "thumbnail_rows": rows}
 
 
 @torch.no_grad()
@@ -137,11 +199,11 @@ def encoded(encoder: nn.Module, data: Any) -> Tensor:
 
 
 def from_arrays(h: Any, labels: Any = None, *, limit: int = MAPPED) -> Features:
-    """Foreign arrays as features, at most ``limit`` rows evenly spaced: what a page can show."""
-    rows = np.linspace(0, len(h) - 1, min(len(h), limit)).astype(np.int64)
-    kept = None if labels is None else np.unique(np.asarray(labels), return_inverse=True)[1][rows]
-    shown = torch.as_tensor(np.asarray(h[rows], dtype=np.float32))
-    return Features(shown, labels=None if kept is None else torch.as_tensor(kept, dtype=torch.int64))
+    """Foreign arrays as features, at most ``limit`` rows drawn evenly: what a page can show."""
+    codes = None if labels is None else torch.as_tensor(np.unique(np.asarray(labels), return_inverse=True)[1])
+    rows = drawn(len(h), limit, groups=codes)
+    some = torch.as_tensor(np.asarray(h[rows.numpy()], dtype=np.float32))
+    return Features(some, labels=None if codes is None else codes[rows].long(), rows=rows)
 
 
 def save(path: Path, tensors: Mapping[str, Tensor]) -> Path:
@@ -150,12 +212,17 @@ def save(path: Path, tensors: Mapping[str, Tensor]) -> Path:
 
 
 def read(path: Path, prefix: str) -> Features:
-    """The features that ``save`` wrote under a prefix."""
-    tensors = load_file(path)
-    parts = {name: tensors.get(f"{prefix}_{name}") for name in ("h", "z1", "z2", "labels")}
-    if parts["h"] is None:
-        raise ValueError(f"{path} holds no {prefix}_h. It holds: {', '.join(sorted(tensors))}.")
-    return Features(parts["h"], parts["z1"], parts["z2"], parts["labels"])
+    """The features that ``save`` wrote under a prefix; raw samples that lie there as bytes come as [0, 1]."""
+    with safe_open(path, framework="pt") as file:
+        names = sorted(file.keys())
+        if f"{prefix}_h" not in names:
+            raise ValueError(f"{path} holds no {prefix}_h. It holds: {', '.join(names)}.")
+        own = {name.removeprefix(f"{prefix}_"): name for name in names if name.startswith(f"{prefix}_")}
+        views = [f"z{number}" for number in range(1, len(own) + 1) if f"z{number}" in own]
+        found = {part: file.get_tensor(own[part]) for part in ("h", "labels", "rows", *views) if part in own}
+    z = [found[view] for view in views]
+    h = found["h"].float() / 255 if found["h"].dtype == torch.uint8 else found["h"]
+    return Features(h, *z[:2], labels=found.get("labels"), others=tuple(z[2:]), rows=found.get("rows"))
 
 
 def holds(path: Path, prefix: str) -> bool:
@@ -191,10 +258,8 @@ def export(encoder: nn.Module, example: Tensor, path: Path, *, form: str) -> Non
     torch.export.save(torch.export.export(encoder, (example,), dynamic_shapes=dynamic), path)
 
 
-def _chunks(samples: Samples, limit: int | None) -> Iterator[tuple[Tensor, Tensor]]:
-    n = min(limit or len(samples.x), len(samples.x))
-    for start in range(0, n, CHUNK):
-        indices = torch.arange(start, min(start + CHUNK, n))
+def _chunks(samples: Samples, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    for indices in rows.split(CHUNK):
         yield indices, samples.x[indices]
 
 

@@ -1,4 +1,4 @@
-"""METHODS: SimCLR, MoCo, BYOL, ... as rows. A method is an objective, the two branches it compares, and a paper.
+"""METHODS: SimCLR, MoCo, BYOL, ... as rows. A method is an objective, the branches it compares, and a paper.
 
 Rows carry the settings that the papers (or the sources that repeat them) use for small images; the optimizer is a
 separate choice, by default AdamW at the rate that suits a row, and the papers' long schedules are the files of
@@ -15,6 +15,7 @@ from vergence import tables
 from vergence.tables import Table
 
 Target = Literal["online", "detached", "momentum"]
+Pairs = Literal["all", "global", "first"]
 TWO_ENCODERS = ("two_modal", "infomax")  # learners with an encoder for each view
 
 # What may stand in ``--heads.*``: the fields of a row that a config may override, each with its meaning.
@@ -26,6 +27,7 @@ HEADS = {
     "momentum": "weight of the past in the moving average of the target, from 0 to 1",
     "momentum_to_one": "let the momentum rise to 1 along a cosine, as BYOL does",
     "queue": "number of past keys kept as negatives; 0 for none",
+    "pairs": "which of more than two views are compared: all pairs, global (views like the first) with all, or first",
 }
 
 
@@ -37,6 +39,10 @@ class Method:
     without; *momentum*, a moving average of them. ``learner`` names the row of LEARNERS that trains it; one that holds
     its own loss has no ``objective`` and no heads, and the hyperparameters are its own. ``views`` and ``view`` are the
     recipe for images and the options that the paper sets where the config leaves them open.
+
+    ``pairs`` says over which pairs the objective is averaged where a recipe gives more than two views: *all*; *global*,
+    those with a view drawn as the first one is (large crops with all crops), which only then are keys; or *first*, the
+    first view with each other one. A learner with two encoders compares views of one with views of the other.
     """
 
     objective: str | None
@@ -51,6 +57,7 @@ class Method:
     momentum: float = 0.99
     momentum_to_one: bool = False
     queue: int = 0
+    pairs: Pairs = "global"
     learnable: tuple[str, ...] = ()
     learning_rate: float = 2e-3
     labels: bool = False
@@ -61,6 +68,7 @@ class Method:
         self._check_hyperparameters()
         refusals = {
             f"target must be online, detached or momentum, got {self.target!r}": self.target not in get_args(Target),
+            f"pairs must be all, global or first, got {self.pairs!r}": self.pairs not in get_args(Pairs),
             f"momentum must be between 0 and 1, got {self.momentum}": not 0 <= self.momentum <= 1,
             f"queue must not be negative, got {self.queue}": self.queue < 0,
             f"{self.objective} takes no negatives, so it cannot use a queue (of {self.queue})": (
@@ -83,8 +91,7 @@ class Method:
                 raise ValueError(sentence)
 
     def _check_hyperparameters(self) -> None:
-        if self.learner not in tables.names("learners") and tables.outside("learners", self.learner) is None:
-            raise tables.UnknownName("learner", self.learner, tables.names("learners"))
+        tables.parameters("learners", self.learner)  # a learner that is in no table is refused here
         known = self.declared()
         for name, value in self.hyperparameters.items():
             if name not in known:
@@ -100,7 +107,7 @@ class Method:
 
     @property
     def compares(self) -> bool:
-        """Whether it compares the two views of a sample, so that they should come out close."""
+        """Whether it compares the views of a sample, so that they should come out close."""
         return self.objective is not None or self.learner in TWO_ENCODERS
 
     def declared(self) -> dict[str, tables.Parameter]:

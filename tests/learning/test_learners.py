@@ -285,7 +285,7 @@ def test_a_resumed_training_repeats_an_undisturbed_one(name):
 
 def test_views_of_different_shapes_need_two_encoders():
     samples, _ = toy()
-    with pytest.raises(ValueError, match=r"simclr has one encoder, but its two views would be of shapes \(3,\) and"):
+    with pytest.raises(ValueError, match=r"simclr has one encoder, but its views would be of shapes \(3,\) and"):
         assembly.assemble(Config(data="memory", views="columns", view={"first": 3}, batch=64), samples)
 
 

@@ -2,14 +2,17 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
+import vergence as vg
 from vergence.config import Config, Optim
 from vergence.data import from_arrays
 from vergence.learning import loop, optimizers
 from vergence.runs import assembly
+from vergence.runs.run import Run
 
 TINY = Config(
     data="memory", encoder="mlp", views="tabular", epochs=3, batch=8, backbone={"hidden": (16,)},
@@ -178,3 +181,34 @@ def test_chunks_without_batch_norm_need_no_warning(recwarn):
 def test_no_chunk_is_left_with_a_single_sample():
     steps = run(*started(replace(TINY, chunk=7)))  # 8 = 7 + 1, so 4 + 4
     assert len(steps) == 15
+
+
+def trained_for(folder, epochs: int, *, resume: bool = False, method: str = "simclr", schedule: str = "constant"):
+    np.savez(folder.parent / "blobs.npz", x=blobs().numpy(), y=np.arange(40) % 4)
+    config = replace(
+        TINY, data=f"array:{folder.parent / 'blobs.npz'}", epochs=epochs, method=method, track=(),
+        heads={"projector": (8, 4), "predictor": (8, 4) if method == "byol" else ()},
+        optim=Optim(learning_rate=1e-2, schedule=schedule),
+    )  # fmt: skip
+    vg.train(config, run=folder, resume=resume, quiet=True)
+    return Run(folder)
+
+
+def test_a_run_resumed_for_more_epochs_is_the_longer_run_to_the_bit(tmp_path, recwarn):
+    whole = trained_for(tmp_path / "whole", 4)
+    trained_for(tmp_path / "parts", 2)
+    parts = trained_for(tmp_path / "parts", 4, resume=True)
+    assert parts.config == whole.config
+    assert parts.load().step == whole.load().step
+    assert all(torch.equal(parts.load().tensors[name], value) for name, value in whole.load().tensors.items())
+    assert [row["loss"] for row in parts.rows()] == [row["loss"] for row in whole.rows()]
+    assert not [warning for warning in recwarn if "epochs instead of" in str(warning.message)]
+
+
+def test_what_depends_on_the_number_of_epochs_is_said_when_it_grows(tmp_path):
+    trained_for(tmp_path / "run", 1, method="byol", schedule="cosine")
+    with pytest.warns(UserWarning, match="the cosine schedule and the momentum that rises to 1 go by 2 epochs"):
+        run = trained_for(tmp_path / "run", 2, resume=True, method="byol", schedule="cosine")
+    assert run.config.epochs == 2
+    with pytest.raises(ValueError, match="epochs: the run has 2, you gave 1"):
+        trained_for(tmp_path / "run", 1, resume=True, method="byol", schedule="cosine")

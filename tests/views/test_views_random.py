@@ -13,6 +13,7 @@ from vergence.views import GLOSSARY, VIEWS, sample_keys, simclr
 RNG = torch.Generator().manual_seed(0)
 SAMPLES = {
     "simclr": torch.randint(0, 256, (11, 3, 19, 17), dtype=torch.uint8, generator=RNG),
+    "multi_crop": torch.randint(0, 256, (11, 3, 19, 17), dtype=torch.uint8, generator=RNG),
     "glyph": torch.rand(11, 1, 9, 7, generator=RNG),
     "halves": torch.rand(11, 1, 9, 7, generator=RNG),
     "identity": torch.rand(11, 4, generator=RNG),
@@ -22,6 +23,12 @@ SAMPLES = {
     "columns": torch.randn(11, 8, generator=RNG),
     "captions": torch.randint(0, 256, (11, 3, 19, 17), dtype=torch.uint8, generator=RNG),
 }
+FIELDS = {"captions": torch.randint(1, 50, (11, 6), generator=RNG)}
+
+
+def fields(recipe, part=slice(None)):
+    """What a recipe reads beside the samples."""
+    return {name: FIELDS[name][part] for name in recipe.fields}
 
 
 def test_keys_of_seeds_epochs_and_samples_are_all_different():
@@ -66,8 +73,9 @@ def test_normal_draws_have_the_normal_distribution():
 @pytest.mark.parametrize("size", [1, 2, 3, 4])
 def test_the_views_of_a_sample_are_the_same_bits_in_any_batch(name, size):
     x, keys, recipe = SAMPLES[name], sample_keys(0, 0, torch.arange(11)), VIEWS[name]()
-    parts = [recipe(part, some) for part, some in zip(x.split(size), keys.split(size), strict=True)]
-    for whole, *pieces in zip(recipe(x, keys), *parts, strict=True):
+    places = torch.arange(11).split(size)
+    parts = [recipe(x[some], keys[some], fields(recipe, some)) for some in places]
+    for whole, *pieces in zip(recipe(x, keys, fields(recipe)), *parts, strict=True):
         assert torch.equal(whole, torch.cat(pieces))
 
 
@@ -85,18 +93,18 @@ def test_chunks_and_threads_do_not_change_a_bit(channels, monkeypatch):
 @pytest.mark.parametrize("name", VIEWS)
 def test_every_recipe_keeps_its_contract(name):
     x, keys, recipe = SAMPLES[name], sample_keys(0, 0, torch.arange(11)), VIEWS[name]()
-    before = x.clone()
-    views = recipe(x, keys)
-    assert len(views) == 2
-    assert {view.dtype for view in views} == {recipe.plain(x).dtype}
-    assert recipe.plain(x).dtype == (torch.int64 if recipe.kind == "text" else torch.float32)
-    assert all(view.shape == recipe.plain(x).shape for view in views)
-    assert torch.equal(views[1], recipe.view(x, keys, number=1))
+    before, read = x.clone(), fields(recipe)
+    views = recipe(x, keys, read)
+    assert len(views) == len(recipe.views) == len(recipe.groups) >= 2
+    for view, facts in zip(views, recipe.views, strict=True):
+        assert view.dtype == (torch.int64 if (facts.kind or recipe.kind) == "text" else torch.float32)
+    for view, group in zip(views, recipe.groups, strict=True):
+        assert group or view.shape == recipe.plain(x).shape
+    assert torch.equal(views[1], recipe.view(x, keys, number=1, fields=read))
     assert torch.equal(x, before)
-    assert all(
-        torch.equal(view, again) for view, again in zip(views, pickle.loads(pickle.dumps(recipe))(x, keys), strict=True)
-    )
-    assert all(view.shape[0] == 0 for view in recipe(x[:0], keys[:0]))
+    again = pickle.loads(pickle.dumps(recipe))(x, keys, read)
+    assert all(torch.equal(view, other) for view, other in zip(views, again, strict=True))
+    assert all(view.shape[0] == 0 for view in recipe(x[:0], keys[:0], fields(recipe, slice(0))))
     assert recipe.describe()
 
 

@@ -41,6 +41,14 @@ def gather(z: Shaped[Tensor, "local ..."]) -> Shaped[Tensor, "n ..."]:
     return _Gather.apply(z) if z.is_floating_point() else _rows_of_all(z)[0]
 
 
+def stacked(x: Shaped[Tensor, "..."]) -> Shaped[Tensor, "processes ..."]:
+    """One tensor of each process, all of one shape, in the order of their ranks, by one exchange.
+
+    Its gradient is what the losses of all processes ask of this one's.
+    """
+    return x[None] if world() == 1 else _Stack.apply(x)
+
+
 def average_gradients(module: nn.Module) -> None:
     """Replace every parameter's gradient by its mean over the processes, as DDP does."""
     if world() == 1:
@@ -69,6 +77,23 @@ class _Gather(torch.autograd.Function):
         return total[ctx.own]
 
 
+class _Stack(torch.autograd.Function):
+    """The tensors of all processes forward; backward, the sum over processes of the gradients on this one's."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        whole = x.new_zeros(world(), *x.shape)
+        whole[rank()] = x.detach()
+        distributed.all_reduce(whole)  # all others hold 0 there, so the sum is exact
+        return whole
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        total = grad.clone(memory_format=torch.contiguous_format)
+        distributed.all_reduce(total)
+        return total[rank()]
+
+
 def _rows_of_all(z: Tensor) -> tuple[Tensor, slice]:
     """All rows, and which of them are this process's."""
     sizes = torch.zeros(world(), dtype=torch.int64, device=z.device)
@@ -76,7 +101,7 @@ def _rows_of_all(z: Tensor) -> tuple[Tensor, slice]:
     distributed.all_reduce(sizes)
     first = int(sizes[: rank()].sum())
     own = slice(first, first + len(z))
-    # A sum in which all others are nought gathers exactly, also where processes hold different numbers of rows.
+    # A sum in which all others are 0 gathers exactly, also where processes hold different numbers of rows.
     rows = z.new_zeros(int(sizes.sum()), *z.shape[1:])
     rows[own] = z.detach()
     distributed.all_reduce(rows)

@@ -8,8 +8,7 @@ from torch import Tensor, nn
 
 from vergence.information import BOUNDS
 from vergence.information.critics import Bilinear, Concat, Separable
-from vergence.learning.collectives import gather
-from vergence.learning.problem import Problem, TwoEncoders
+from vergence.learning.problem import Problem, TwoEncoders, readers
 from vergence.methods import Method
 from vergence.tables import Table
 
@@ -39,9 +38,10 @@ def infomax(
     References:
         Tschannen et al. (2020), Sec. 3. https://arxiv.org/abs/1907.13625
     """
-    encoders = problem.encoder(0), problem.encoder(1)
+    places = readers(problem.groups)
+    encoders = problem.encoder(0), problem.encoder(places.index(1))
     scores = CRITICS[critic](*(encoder.width for encoder in encoders))
-    return Infomax(method, *encoders, critic=scores, bound=BOUNDS[bound], target=target)
+    return Infomax(method, *encoders, critic=scores, bound=BOUNDS[bound], target=target, places=places)
 
 
 class Infomax(TwoEncoders):
@@ -54,9 +54,10 @@ class Infomax(TwoEncoders):
         critic: nn.Module,
         bound: Callable[[Tensor], Tensor],
         target: float | None,
+        places: Sequence[int] = (0, 1),
     ):
         first, second = encoders
-        super().__init__(method, (first, second), (nn.Identity(), nn.Identity()), width=first.width)
+        super().__init__(method, (first, second), (nn.Identity(), nn.Identity()), width=first.width, places=places)
         self.critic, self.bound, self.target = critic, bound, target
 
     def loss(self, outputs: Sequence[Tensor], labels: Tensor | None = None) -> Tensor:
@@ -65,4 +66,4 @@ class Infomax(TwoEncoders):
 
     def information(self, outputs: Sequence[Tensor]) -> Tensor:
         """What the bound says of these pairs, in nats."""
-        return self.bound(self.critic(*[gather(output) for output in outputs]))
+        return self.average(lambda first, second: self.bound(self.critic(first, second)), outputs)

@@ -74,8 +74,7 @@ def fit(
         for group in optimizer.param_groups:
             group["lr"] = rate
         keys = sample_keys(config.seed, (number - 1) // each, indices)
-        text = None if samples.captions is None else samples.captions[indices].to(device)
-        views = recipe(x.to(device), keys.to(device), text)
+        views = recipe(x.to(device), keys.to(device), recipe.fields_of(samples, indices, device))
         labels = None if samples.labels is None else samples.labels[indices].to(device)
         torch.manual_seed(
             seed_from(config.seed, number * collectives.world() + collectives.rank())
@@ -247,7 +246,7 @@ def _is_out_of_memory(error: RuntimeError) -> bool:
 
 
 def _check_norms(learner: nn.Module, config: Config) -> None:
-    """Refuse batch norm over a single sample, whose variance is nought; warn of batch norm over a part of the batch."""
+    """Refuse batch norm over a single sample, whose variance is 0; warn of batch norm over a part of the batch."""
     here = config.batch // collectives.world()
     if not 0 < config.chunk < here or not any(isinstance(module, _BatchNorm) for module in learner.modules()):
         return

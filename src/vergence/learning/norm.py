@@ -4,13 +4,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from vergence.learning.collectives import gather, world
+from vergence.learning.collectives import stacked, world
 
 
 class SharedBatchNorm(_BatchNorm):
-    """Batch norm whose mean and variance are those of the batch of all processes, with their gradient.
+    r"""Batch norm whose mean and variance are those of the batch of all processes, with their gradient.
 
-    The variance is taken around the common mean, in two passes, so that several processes give what one would give.
+    Each process takes mean and variance of its own part; one exchange brings all of them together, and they are merged
+    exactly: with parts of :math:`n_p` values, means :math:`m_p` and variances :math:`v_p`, the mean is
+    :math:`m = \sum n_p m_p / n` and the variance :math:`\sum n_p (v_p + (m_p - m)^2) / n`. No sum of squares is
+    subtracted from another, which would cancel where the mean is large.
+
+    References:
+        Chan, Golub & LeVeque (1979), Updating formulae and a pairwise algorithm for computing sample variances, Eq. 2.1.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -18,13 +24,19 @@ class SharedBatchNorm(_BatchNorm):
             return super().forward(x)
         axes = [0, *range(2, x.ndim)]
         shape = [1, -1, *[1] * (x.ndim - 2)]
-        count = _total(x.new_tensor([x.numel() / x.shape[1]]))
-        mean = _total(x.sum(axes)) / count
-        centered = x - mean.view(shape)
-        variance = _total(centered.square().sum(axes)) / count
+        wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+        own = torch.var_mean(wide, axes, correction=0)
+        parts = stacked(torch.cat([*own, wide.new_tensor([x.numel() / x.shape[1]])]))
+        variances, means, counts = parts.split([x.shape[1], x.shape[1], 1], dim=1)
+        count = counts.detach().sum()
+        shares = counts.detach() / count
+        mean = (shares * means).sum(0)
+        variance = (shares * (variances + (means - mean).square())).sum(0)
         self._remember(mean.detach(), (variance * count / (count - 1)).detach())
-        x = centered * torch.rsqrt(variance + self.eps).view(shape)
-        return x * self.weight.view(shape) + self.bias.view(shape) if self.affine else x
+        scale = torch.rsqrt(variance + self.eps)
+        scale = scale * self.weight if self.affine else scale
+        wide = (wide - mean.view(shape)) * scale.view(shape)
+        return (wide + self.bias.view(shape) if self.affine else wide).to(x.dtype)
 
     def _remember(self, mean: Tensor, variance: Tensor) -> None:
         if self.running_mean is None or self.running_var is None or self.num_batches_tracked is None:
@@ -40,21 +52,25 @@ class SharedBatchNorm(_BatchNorm):
 
 
 def share_statistics(module: nn.Module) -> nn.Module:
-    """The module with every batch norm replaced by one over all processes; weights and statistics are kept."""
+    """The module with every batch norm replaced by one over all processes; weights and statistics are kept.
+
+    On CUDA that is torch's ``SyncBatchNorm``, whose kernels are faster and whose forward and backward passes are the
+    same; elsewhere, where torch has none, it is ours.
+    """
+    if next((parameter.is_cuda for parameter in module.parameters()), False):
+        return nn.SyncBatchNorm.convert_sync_batchnorm(module)
     for name, child in module.named_children():
         if isinstance(child, _BatchNorm) and not isinstance(child, SharedBatchNorm):
-            shared = SharedBatchNorm(child.num_features, child.eps, child.momentum, child.affine).to(
-                next(iter(child.state_dict().values()))
-            )
-            shared.load_state_dict(child.state_dict())
-            for parameter, old in zip(shared.parameters(), child.parameters(), strict=True):
-                parameter.requires_grad_(old.requires_grad)
-            setattr(module, name, shared.train(child.training))
+            setattr(module, name, _shared(child))
         else:
             share_statistics(child)
     return module
 
 
-def _total(x: Tensor) -> Tensor:
-    """The sum over processes; its gradient reaches all of them."""
-    return gather(x[None]).sum(0)
+def _shared(norm: _BatchNorm) -> SharedBatchNorm:
+    made = SharedBatchNorm(norm.num_features, norm.eps, norm.momentum, norm.affine, norm.track_running_stats)
+    made = made.to(next(iter(norm.state_dict().values()))) if norm.state_dict() else made
+    made.load_state_dict(norm.state_dict())
+    for parameter, old in zip(made.parameters(), norm.parameters(), strict=True):
+        parameter.requires_grad_(old.requires_grad)
+    return made.train(norm.training)

@@ -6,6 +6,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from vergence.learning.collectives import gather
+from vergence.learning.pairs import encoded, mean
 from vergence.learning.problem import OneEncoder, Problem
 from vergence.methods import Method
 
@@ -23,27 +24,26 @@ def untrained(method: Method, problem: Problem) -> nn.Module:
 
 
 class Classifier(OneEncoder):
-    """Both views of a sample are classified, so that it sees what a contrastive method sees."""
+    """All views of a sample are classified, so that it sees what a contrastive method sees."""
 
     def __init__(self, method: Method, encoder: Any, *, classes: int):
         super().__init__(method, encoder)
         self.classifier = nn.Linear(encoder.width, classes)
 
     def outputs(self, views: Sequence[Tensor]) -> list[Tensor]:
-        return [self.classifier(self.encoder(view)) for view in views]
+        return encoded(self.encoder, self.classifier, views)
 
     def loss(self, outputs: Sequence[Tensor], labels: Tensor | None = None) -> Tensor:
         assert labels is not None, "a classifier is built for data with labels"
         known = gather(labels)
-        losses = [nn.functional.cross_entropy(gather(output), known) for output in outputs]
-        return sum(losses, losses[0].new_zeros(())) / len(losses)
+        return mean([nn.functional.cross_entropy(gather(output), known) for output in outputs])
 
 
 class Untrained(OneEncoder):
-    """Its loss is nought and has no gradient; a run of it takes no step."""
+    """Its loss is 0 and has no gradient; a run of it takes no step."""
 
     def outputs(self, views: Sequence[Tensor]) -> list[Tensor]:
-        return [self.encoder(view) for view in views]
+        return encoded(self.encoder, self.projector, views)
 
     def loss(self, outputs: Sequence[Tensor], labels: Tensor | None = None) -> Tensor:
         return outputs[0].new_zeros(())

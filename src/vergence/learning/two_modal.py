@@ -6,31 +6,31 @@ from typing import Any
 from torch import Tensor, nn
 
 from vergence.encoders import mlp
-from vergence.learning.collectives import gather
-from vergence.learning.problem import Problem, TwoEncoders
+from vergence.learning.problem import Problem, TwoEncoders, readers
 from vergence.methods import Method
 from vergence.objectives import Objective
 
 
 def two_modal(method: Method, problem: Problem) -> nn.Module:
-    """An encoder and a projector for each view, compared in one space; the first encoder is exported.
+    """An encoder and a projector for each of two kinds of views, compared in one space; the first encoder is exported.
 
     References:
         Radford et al. (2021), Fig. 3. https://arxiv.org/abs/2103.00020
     """
-    return TwoModal(method, problem.encoder(0), problem.encoder(1))
+    places = readers(problem.groups)
+    return TwoModal(method, problem.encoder(0), problem.encoder(places.index(1)), places=places)
 
 
 class TwoModal(TwoEncoders):
-    """The two views of a sample are two kinds of data."""
+    """The views of a sample are of two kinds of data."""
 
-    def __init__(self, method: Method, encoder: Any, second: Any):
+    def __init__(self, method: Method, encoder: Any, second: Any, *, places: Sequence[int] = (0, 1)):
         heads = _projector(method, encoder), _projector(method, second)
-        super().__init__(method, (encoder, second), heads, width=method.projector[-1])
+        super().__init__(method, (encoder, second), heads, width=method.projector[-1], places=places)
         self.objective = Objective(str(method.objective), learnable=method.learnable, **method.hyperparameters)
 
     def loss(self, outputs: Sequence[Tensor], labels: Tensor | None = None) -> Tensor:
-        return self.objective(*[gather(output) for output in outputs])
+        return self.average(self.objective, outputs)
 
 
 def _projector(method: Method, encoder: Any) -> nn.Sequential:

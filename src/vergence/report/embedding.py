@@ -90,13 +90,15 @@ def scatter(
     classes: Sequence[str] = (),
     rows: Int[np.ndarray, " n"] | None = None,
     names: Sequence[str] = (),
+    numbers: Int[np.ndarray, " n"] | None = None,
     circle: bool = False,
     description: str,
     caption: str,
 ) -> Markup:
     """A map that shows the sample under the pointer, finger or arrow keys.
 
-    ``rows`` are the sample numbers of the points when they are not 0, 1, 2, …; they also number the page's thumbnails.
+    ``rows`` are the places of the points among the page's thumbnails and names when they are not 0, 1, 2, …;
+    ``numbers`` are their rows in the data where these are others.
     """
     low, high = (np.full(2, -1.0), np.full(2, 1.0)) if circle else (points.min(axis=0), points.max(axis=0))
     extent = np.maximum(high - low, 1e-12 + 1e-6 * (high - low).max())
@@ -105,6 +107,7 @@ def scatter(
         "extent": (extent / extent.max()).tolist(),
         "labels": None if labels is None else _packed(np.where(labels < 0, NO_LABEL, labels), "<u2"),
         "rows": None if rows is None or np.array_equal(rows, np.arange(len(rows))) else _packed(rows, "<u4"),
+        "numbers": None if numbers is None else _packed(numbers, "<u4"),
         "classes": list(classes),
         "names": list(names),
         "circle": circle,

@@ -11,6 +11,11 @@ import numpy as np
 import yaml
 from safetensors import SafetensorError, safe_open
 
+from vergence.runs.results import Results, Verdict
+from vergence.runs.results import read as read_results
+
+NOTHING = Results(verdict=Verdict(label="", sentence="This run has no verdict yet."))
+
 FILES = {
     "config.yaml": "what the run depended on",
     "env.json": "the machine and the versions",
@@ -19,7 +24,8 @@ FILES = {
     "features.safetensors": "the embeddings",
 }
 # Training features are large and no page shows them.
-ARRAYS = ("test_h", "test_labels", "test_z1", "test_z2", "thumbnails")
+SAMPLES = ("test_h", "test_labels", "test_z1", "test_z2", "test_rows")  # a row for each held-out sample
+ARRAYS = (*SAMPLES, "thumbnails", "thumbnail_rows")
 
 
 @dataclass(frozen=True)
@@ -30,7 +36,7 @@ class Record:
     config: Mapping[str, Any]
     environment: Mapping[str, Any]
     log: tuple[Mapping[str, Any], ...]
-    results: Mapping[str, Any]
+    results: Results
     features: Mapping[str, np.ndarray]
     missing: tuple[str, ...]
 
@@ -43,11 +49,6 @@ class Record:
         rows = [[line.get(key) for key in keys] for line in self.log]
         kept = [row for row in rows if all(finite(value) for value in row)]
         return tuple(np.array(kept, dtype=float).reshape(-1, len(keys)).T)
-
-    def diagnostic(self, name: str, part: str = "value") -> float | None:
-        """One figure of ``results["diagnostics"]``, or None."""
-        entry = mapping(mapping(self.results.get("diagnostics")).get(name))
-        return entry.get(part) if finite(entry.get(part)) else None
 
 
 def read(run_directory: str | Path) -> Record:
@@ -74,7 +75,7 @@ def read(run_directory: str | Path) -> Record:
         config=part("config.yaml", lambda file: mapping(yaml.safe_load(file.read_text(encoding="utf-8"))), {}),
         environment=part("env.json", lambda file: mapping(json.loads(file.read_text(encoding="utf-8"))), {}),
         log=part("log.jsonl", _log, ()),
-        results=part("results.json", lambda file: mapping(json.loads(file.read_text(encoding="utf-8"))), {}),
+        results=part("results.json", lambda file: read_results(file.parent), NOTHING),
         features=part("features.safetensors", _features, {}),
         missing=tuple(missing),
     )
@@ -83,11 +84,6 @@ def read(run_directory: str | Path) -> Record:
 def mapping(value: Any) -> Mapping[str, Any]:
     """``value`` if it is a mapping, otherwise an empty one."""
     return value if isinstance(value, Mapping) else {}
-
-
-def sequence(value: Any) -> list[Any]:
-    """``value`` as a list if it is one, otherwise an empty list."""
-    return list(value) if isinstance(value, list | tuple) else []
 
 
 def finite(value: Any) -> bool:
@@ -115,5 +111,13 @@ def _log(file: Path) -> tuple[Mapping[str, Any], ...]:
 
 
 def _features(file: Path) -> dict[str, np.ndarray]:
+    """The arrays of a page, samples with a thumbnail or a name first and in their order; others follow."""
     with safe_open(file, framework="numpy") as stored:
-        return {name: stored.get_tensor(name) for name in ARRAYS if name in stored.keys()}  # noqa: SIM118
+        found = {name: stored.get_tensor(name) for name in ARRAYS if name in stored.keys()}  # noqa: SIM118
+    first = found.pop("thumbnail_rows", None)
+    n = max((len(found[name]) for name in SAMPLES if name in found), default=0)
+    if first is None or len(first) > n:
+        return found
+    order = np.concatenate([first, np.setdiff1d(np.arange(n), first)])
+    own = {name: found[name][order] for name in SAMPLES if name in found and len(found[name]) == n}
+    return {**found, **own}

@@ -11,7 +11,7 @@ from vergence.report import figures
 from vergence.report.document import Section, section
 from vergence.report.embedding import Points, nearest, principal_plane, scatter, shown_rows
 from vergence.report.pieces import details, paragraph, percent, picture, piece, side_by_side, table
-from vergence.report.record import Record, sequence
+from vergence.report.record import Record
 from vergence.report.sprite import Sprite
 
 QUERIES = 8  # samples whose neighbors are shown: a screenful
@@ -28,11 +28,16 @@ class Samples:
     classes: Sequence[str]
     names: Sequence[str]
     sprite: Sprite | None
+    rows: Int[np.ndarray, " n"] | None = None
 
     def called(self, number: int) -> str:
-        """The class of a sample, or its number."""
+        """The class of a sample, or its row in the data."""
         label = -1 if self.labels is None else self.labels[number]
-        return self.classes[label] if label >= 0 else f"{number}"
+        return self.classes[label] if label >= 0 else f"{self.row(number)}"
+
+    def row(self, number: int) -> int:
+        """The row of a sample in the data; the page numbers them in an order of its own."""
+        return number if self.rows is None else int(self.rows[number])
 
 
 def embedding(record: Record, sprite: Sprite | None) -> Section | None:
@@ -106,6 +111,7 @@ def _map(
         classes=samples.classes,
         rows=rows,
         names=samples.names[:MOST_NAMES],
+        numbers=None if samples.rows is None else samples.rows[rows],
         circle=circle,
         description=description,
         caption=caption,
@@ -126,7 +132,7 @@ def _sample(samples: Samples, number: int, *, beside: int | None = None) -> Mark
     if samples.sprite is None:
         return piece("sample", "", samples.names[number], bool(differs))
     name = samples.called(number)
-    return piece("sample", samples.sprite.thumbnail(number, f"sample {number}, {name}"), name, bool(differs))
+    return piece("sample", samples.sprite.thumbnail(number, f"sample {samples.row(number)}, {name}"), name, bool(differs))
 
 
 def _samples(record: Record, sprite: Sprite | None) -> Samples:
@@ -134,11 +140,12 @@ def _samples(record: Record, sprite: Sprite | None) -> Samples:
     lengths = {record.features[name].shape[:1] for name in ("test_h", "test_z1") if name in record.features}
     if labels is not None and lengths != {labels.shape}:
         labels = None
-    given = [str(name) for name in sequence(record.results.get("classes"))]
+    given = list(record.results.classes)
     count = 0 if labels is None else int(labels.max(initial=-1)) + 1
     classes = [given[number] if number < len(given) else f"class {number}" for number in range(count)]
-    names = [str(name) for name in sequence(record.results.get("names"))]
-    return Samples(None if labels is None else labels.astype(np.int64), classes, names, sprite)
+    names = list(record.results.names or ())
+    rows = record.features.get("test_rows")
+    return Samples(None if labels is None else labels.astype(np.int64), classes, names, sprite, rows)
 
 
 def _finite_rows(array: np.ndarray | None) -> tuple[Float[np.ndarray, "n d"], Int[np.ndarray, " n"]] | None:

@@ -16,6 +16,7 @@
     const rows = data.rows ? new Uint32Array(bytes(data.rows)) : null;
     const count = points.length / 2;
     const row = (i) => (rows ? rows[i] : i);
+    const numbers = data.numbers ? new Uint32Array(bytes(data.numbers)) : null;
     const x = new Float32Array(count), y = new Float32Array(count);
     let cells = new Map(), current = -1, only = -1, scale = 1, width = 0, height = 0;
 
@@ -118,7 +119,7 @@
     }
 
     function words(i) {
-      const lines = ["sample " + row(i)];
+      const lines = ["sample " + (numbers ? numbers[i] : row(i))];
       if (data.names && data.names[row(i)]) lines.push(data.names[row(i)]);
       if (labels && labels[i] !== NONE) lines.push(data.classes[labels[i]]);
       return lines;

@@ -15,7 +15,7 @@ from vergence.learning.norm import share_statistics
 from vergence.learning import LEARNERS, Problem, collectives, loop
 from vergence.methods import METHODS, TWO_ENCODERS, customized
 from vergence.runs.run import Run
-from vergence.counters import drawn, sample_keys
+from vergence.counters import drawn, sample_keys, shuffled
 
 TWO_MODALITIES = ("captions", "columns", "halves")  # views whose two parts are not of one kind
 LARGE = 64  # pixels: from here on a small convnet sees too little of the image
@@ -47,7 +47,7 @@ def assemble(config: Config, samples: Samples | None = None) -> Assembled:
     if samples is None:
         samples = load(config, "train")
     config = settle(config, samples)
-    recipe = views.build(config.views, **config.view).fitted(_some(samples))
+    recipe = views.build(config.views, **config.view).fitted(samples.x[_some(samples)])
     torch.manual_seed(config.seed)
     learner: Any = build_learner(config, samples, recipe).to(device(config))
     if samples.kind == "image":
@@ -106,33 +106,42 @@ def build_learner(config: Config, samples: Samples, recipe: Any) -> nn.Module:
     method = customized(config.method, heads=config.heads, objective=config.objective)
     if method.labels and samples.labels is None:
         raise ValueError(f"{config.method} learns from labels, and the data has none.")
-    text = None if samples.captions is None else samples.captions[:2]
-    shape, other = (tuple(view.shape[1:]) for view in recipe(samples.x[torch.arange(2)], torch.arange(2), text))
-    if shape != other and method.learner not in TWO_ENCODERS:
-        raise ValueError(f"{config.method} has one encoder, but its two views would be of shapes {shape} and {other}.")
+    first = torch.arange(2)
+    examples = recipe(samples.x[first], first, recipe.fields_of(samples, first))
     problem = Problem(
         encoder=lambda view: build_encoder(config, samples, recipe, view=view),
-        shape=shape,
+        shape=tuple(examples[0].shape[1:]),
         classes=len(samples.classes) if samples.labels is not None else 0,
         kind=samples.kind,
+        groups=recipe.groups,
     )
     options = method.hyperparameters if method.objective is None else {}
-    return LEARNERS[method.learner](method, problem, **options)
+    learner = LEARNERS[method.learner](method, problem, **options)
+    if method.learner not in TWO_ENCODERS:
+        _check_shapes(config, learner.encoder, examples)
+    return learner
 
 
 def build_encoder(config: Config, samples: Samples, recipe: Any, *, view: int = 0) -> nn.Module:
     """The backbone behind a layer that standardizes its inputs; text has nothing to standardize.
 
-    It is built for the plain sample, which the first view resembles, or for another view, which may be a text.
+    It is built for the plain sample, which the first view resembles, or for another view. One of another kind of data,
+    such as a caption, is read by the encoder that ``auto`` takes for its kind.
     """
-    if view and recipe.reads and samples.captions is not None:
-        return encoders.build(configs.AUTOMATIC["text"][0][0], tuple(samples.captions.shape[1:]))
-    x = _some(samples)
-    seen = recipe.view(x, sample_keys(config.seed, 0, torch.arange(len(x))), number=view) if view else recipe.plain(x)
+    places = _some(samples)
+    x = samples.x[places]
+    if view:
+        keys = sample_keys(config.seed, 0, torch.arange(len(x)))
+        seen = recipe.view(x, keys, number=view, fields=recipe.fields_of(samples, places))
+    else:
+        seen = recipe.plain(x)
     shape = tuple(seen.shape[1:])
-    backbone: Any = encoders.build(config.encoder, shape, **config.backbone)
-    if config.layer:
-        backbone = encoders.cut(backbone, config.layer, shape)
+    kind = recipe.views[view].kind
+    if kind not in (None, samples.kind):
+        backbone: Any = encoders.build(configs.AUTOMATIC[kind][0][0], shape)
+    else:
+        backbone = encoders.build(config.encoder, shape, **config.backbone)
+        backbone = encoders.cut(backbone, config.layer, shape) if config.layer else backbone
     if not seen.is_floating_point():
         return backbone
     first = encoders.Standardize(shape).measure(seen)
@@ -180,14 +189,35 @@ def _check_modalities(method: str, views: str, samples: Samples) -> None:
         )
 
 
+@torch.no_grad()
+def _check_shapes(config: Config, encoder: nn.Module, examples: tuple[Tensor, ...]) -> None:
+    """Refuse views of several shapes that one encoder cannot all read."""
+    shapes = {tuple(view.shape[1:]): view for view in examples}
+    if len(shapes) == 1:
+        return
+    mode = encoder.training
+    try:
+        widths = {encoder.eval()(view).shape[1:] for view in shapes.values()}
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        names = " and ".join(map(str, shapes))
+        raise ValueError(
+            f"{config.method} has one encoder, but its views would be of shapes {names}, which {config.encoder} "
+            f"cannot all read: {error}"
+        ) from error
+    finally:
+        encoder.train(mode)
+    if len(widths) > 1:
+        raise ValueError(f"{config.encoder} gives representations of several widths for views of several shapes.")
+
+
 def _some(samples: Samples) -> Tensor:
-    return samples.x[drawn(len(samples), CALIBRATION, groups=samples.labels)]
+    """Places of the samples that set what is fitted to the data."""
+    return drawn(len(samples), CALIBRATION, groups=samples.labels)
 
 
 def _order(samples: Samples, count: int, *, seed: int) -> Tensor:
     """Places of samples drawn evenly, in an order in which each batch is like the whole."""
-    chosen = drawn(len(samples), count, groups=samples.labels)
-    return chosen[sample_keys(seed, -1, chosen).argsort(stable=True)]
+    return shuffled(drawn(len(samples), count, groups=samples.labels), seed=seed)
 
 
 def trained(run: Run) -> Assembled:

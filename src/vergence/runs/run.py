@@ -12,7 +12,7 @@ import platform
 import shutil
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,7 @@ class Run:
         there = (run.path / "config.yaml").exists()
         if there and resume:
             run.check_same(config)
+            run.lengthen(config)
             return run
         if overwrite and there:
             run.clear()
@@ -63,12 +64,34 @@ class Run:
         return run
 
     def check_same(self, config: Config) -> None:
-        """Refuse to continue under another config, naming each difference; more epochs are allowed."""
-        changed = configs.differences(self.config, config)
-        changed = {key: pair for key, pair in changed.items() if key not in RESUMABLE}
+        """Refuse to continue under another config, naming each difference; more epochs are allowed.
+
+        A setting that the version of the run did not know yet is no difference.
+        """
+        was = self.config
+        changed = {key: pair for key, pair in configs.differences(was, config).items() if key not in RESUMABLE}
+        changed = {key: pair for key, pair in changed.items() if key in was.settings()}
+        if config.epochs > was.epochs:
+            changed.pop("epochs")
         if changed:
             lines = [f"  {key}: the run has {was!r}, you gave {now!r}" for key, (was, now) in changed.items()]
             raise ValueError("\n".join([f"Cannot resume {self.path} with other settings:", *lines]))
+
+    def lengthen(self, config: Config) -> None:
+        """Write down that the run goes on for more epochs, and say what depends on their number."""
+        was = self.config
+        if config.epochs <= was.epochs:
+            return
+        with self.writable():
+            self.write_text("config.yaml", replace(was, epochs=config.epochs).to_yaml())
+        follows = [f"the {config.optim.schedule} schedule"] * (config.optim.schedule != "constant")
+        follows += ["the momentum that rises to 1"] * bool(config.heads.get("momentum_to_one"))
+        if follows:
+            warnings.warn(
+                f"From here on, {' and '.join(follows)} go by {config.epochs} epochs instead of {was.epochs}: the "
+                f"result will not be that of {config.epochs} epochs in one go.",
+                stacklevel=2,
+            )
 
     @property
     def config(self) -> Config:

@@ -139,7 +139,7 @@ def watch(parts: Assembled) -> dict[str, float]:
         "effective_rank": effective_rank(made.h),
     }
     known = parts.samples.labels
-    if made.labels is not None and known is not None and len(known[: 4 * limit].unique()) > 1:
+    if made.labels is not None and known is not None and len(known.unique()) > 1:
         bank = features.extract(learner.encoder, parts.samples, parts.recipe, limit=4 * limit)
         split = (bank.h, bank.labels, made.h, made.labels)
         measured["knn"] = evaluation.knn(*split).accuracy
@@ -193,8 +193,9 @@ def freeze(parts: Assembled, run: Run) -> None:
     train = features.extract(learner.encoder, parts.samples, recipe)
     test = features.extract(learner.encoder, parts.test, recipe, branches=learner.branches, seed=parts.config.seed)
     pictures = features.thumbnails(parts.test)
-    stacks = features.of_views(learner.encoder, parts.test, recipe, seed=parts.config.seed)
-    trained = {**train.tensors("train"), **test.tensors("test"), "test_views": stacks, **pictures}
+    stacks, rows = features.of_views(learner.encoder, parts.test, recipe, seed=parts.config.seed)
+    views = {"test_views": stacks, "test_views_rows": rows}
+    trained = {**train.tensors("train"), **test.tensors("test"), **views, **pictures}
     features.save(run.path / "features.safetensors", trained)
     run.write_json("samples.json", _facts(parts))
     encoder = assembly.untrained(parts)
@@ -203,20 +204,18 @@ def freeze(parts: Assembled, run: Run) -> None:
         made = features.extract(encoder, samples, parts.recipe, limit=BASELINE_SAMPLES)
         baselines |= made.tensors(f"untrained_{split}")
         if samples.kind != "text":
-            raw = features.pixels(samples, parts.recipe, limit=BASELINE_SAMPLES)
-            labels = None if made.labels is None else made.labels.clone()  # safetensors refuses shared memory
-            baselines |= features.Features(raw, labels=labels).tensors(f"raw_{split}")
+            baselines |= features.raw(samples, parts.recipe, limit=BASELINE_SAMPLES).tensors(f"raw_{split}")
     features.save(run.path / "baselines.safetensors", baselines)
 
 
 def _facts(parts: Assembled) -> dict[str, Any]:
     """What the page says about the samples besides their features."""
-    names = parts.test.names
+    names, shown = parts.test.names, features.shown(parts.test).tolist()
     return {
         "kind": parts.samples.kind,
         "shape": list(parts.samples.shape),
         "classes": list(parts.test.classes),
-        "names": None if names is None else [str(name) for name in names[: features.THUMBNAILS]],
+        "names": None if names is None else [str(names[row]) for row in shown],
         "skipped": [list(pair) for pair in parts.samples.skipped + parts.test.skipped],
     }
 

@@ -1,6 +1,7 @@
 """Views: augmentation recipes over whole batches, with randomness that belongs to the sample.
 
-``recipe = simclr(strength=0.5)``, then ``recipe(x, sample_keys(seed, epoch, indices))`` is a tuple of views.
+``recipe = simclr(strength=0.5)``, then ``recipe(x, sample_keys(seed, epoch, indices))`` is a tuple of views: two or
+more, of one kind or of several.
 """
 
 from typing import Any
@@ -9,9 +10,9 @@ from vergence.counters import sample_keys
 from vergence.tables import Table
 from vergence.views.glyph import glyph
 from vergence.views.halves import columns, halves, identity
-from vergence.views.image import captions, from_letters, simclr
+from vergence.views.image import captions, from_letters, multi_crop, simclr
 from vergence.views.outside import from_callable, returns_recipe
-from vergence.views.recipe import Recipe
+from vergence.views.recipe import Recipe, View
 from vergence.views.series import series
 from vergence.views.tabular import tabular
 from vergence.views.text import text
@@ -20,6 +21,7 @@ VIEWS = Table(
     "view recipe",
     {
         "simclr": simclr,
+        "multi_crop": multi_crop,
         "glyph": glyph,
         "halves": halves,
         "columns": columns,
@@ -42,6 +44,9 @@ GLOSSARY = {
     "strength": "Strength of the color distortion, from 0 (none) to 2.5.",
     "first": "How many columns are the first view; 0 for half of them.",
     "smallest": "Smallest share of the area that a crop keeps.",
+    "local_count": "How many local crops come after the two global ones.",
+    "local_size": "Side of the local crops in pixels; None for 3/7 of the global ones' side.",
+    "border": "Share of the area that separates crops: global ones keep more of it, local ones less.",
     "rotate": "Largest rotation either way, in degrees.",
     "shear": "Largest shear either way, in degrees.",
     "zoom": "Largest relative change of each side: 0.25 is from four fifths to five quarters.",
@@ -71,4 +76,4 @@ def build(name: str, **options: Any) -> Recipe:
     return from_callable(row)
 
 
-__all__ = ["GLOSSARY", "VIEWS", "Recipe", "build", "from_callable", "from_letters", "sample_keys", *VIEWS]
+__all__ = ["GLOSSARY", "VIEWS", "Recipe", "View", "build", "from_callable", "from_letters", "sample_keys", *VIEWS]

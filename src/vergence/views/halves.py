@@ -31,7 +31,12 @@ def columns(*, first: int = 0) -> Recipe:
 
 def identity() -> Recipe:
     """The sample itself, twice: no augmentation, the reference that other recipes have to beat."""
-    return Recipe("any", (_same, _same), plain, "the sample itself")
+    return Recipe("any", (same, same), plain, "the sample itself")
+
+
+def same(x: Tensor, keys: Keys) -> Tensor:
+    """The sample itself, whatever its key."""
+    return plain(x)
 
 
 def _first_columns(x: Tensor, keys: Keys | None, *, first: int) -> Tensor:
@@ -45,10 +50,6 @@ def _other_columns(x: Tensor, keys: Keys, *, first: int) -> Tensor:
 def _edge(first: int, x: Tensor) -> int:
     require(first < x.shape[1], "first", first, f"less than the number of columns, {x.shape[1]},")
     return first or x.shape[1] // 2
-
-
-def _same(x: Tensor, keys: Keys) -> Tensor:
-    return plain(x)
 
 
 def _plain_top(x: Images) -> Tensor:

@@ -1,8 +1,8 @@
 """Recipe: how samples become views, and what is asked of the samples."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -22,11 +22,31 @@ FORMS = {
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """Random views of samples: ``recipe(x, keys)`` gives one per function in ``draws``, ``plain(x)`` the sample itself.
+class View:
+    """One of the views that a recipe gives: how it is drawn, and what tells it from the others.
 
-    All randomness is a function of a sample's key and the number of the view, so the same key gives the same view, bit
-    for bit, in any batch. A recipe that ``reads`` takes the text that belongs to a sample as its second view.
+    ``draw(values, keys)`` makes it of one ``field`` of the samples: ``x``, or another tensor with a row for each of
+    them, such as ``captions``. Views of one ``group`` are drawn alike; the first view's group is the global one.
+    ``kind`` is the kind of the field where it is not that of ``x``: another encoder reads it.
+    """
+
+    draw: Draw
+    group: str = ""
+    field: str = "x"
+    kind: Kind | None = None
+
+    def __call__(self, values: Tensor, keys: Keys) -> Tensor:
+        return self.draw(values, keys)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Random views of samples: ``recipe(x, keys)`` gives one for each of ``draws``, ``plain(x)`` the sample itself.
+
+    There may be any number of views, of one kind or of several: two large and six small crops, or an image and its
+    caption. A function in ``draws`` stands for a :class:`View` that it draws from ``x``; views to be compared with all
+    others come first. All randomness is a function of a sample's key and the number of the view, so the same key gives
+    the same view, bit for bit, in any batch.
     """
 
     kind: Kind
@@ -34,18 +54,58 @@ class Recipe:
     unvaried: Callable[[Tensor], Tensor]
     description: str
     refit: "Callable[[Tensor], Recipe] | None" = None
-    reads: bool = False
 
-    def __call__(self, x: Tensor, keys: Keys, text: Tensor | None = None) -> tuple[Tensor, ...]:
-        if self.reads and text is not None:
-            return self.view(x, keys), text
-        return tuple(self.view(x, keys, number=number) for number in range(len(self.draws)))
+    def __post_init__(self) -> None:
+        if not self.draws:
+            raise ValueError("A recipe gives at least one view, and this one draws none.")
 
-    def view(self, x: Tensor, keys: Keys, *, number: int = 0) -> Tensor:
+    @property
+    def views(self) -> tuple[View, ...]:
+        """What is known of each view."""
+        return tuple(draw if isinstance(draw, View) else View(draw) for draw in self.draws)
+
+    @property
+    def groups(self) -> tuple[int, ...]:
+        """The group of each view as a number, from 0 in the order in which they appear."""
+        names = [view.group for view in self.views]
+        order = list(dict.fromkeys(names))
+        return tuple(order.index(name) for name in names)
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields of the samples that views are drawn from, besides ``x``."""
+        return tuple(dict.fromkeys(view.field for view in self.views if view.field != "x"))
+
+    def __call__(self, x: Tensor, keys: Keys, fields: Mapping[str, Tensor] | None = None) -> tuple[Tensor, ...]:
+        given = {**(fields or {}), "x": x}
+        return tuple(self._drawn(given, keys, number) for number in range(len(self.draws)))
+
+    def view(
+        self, x: Tensor, keys: Keys, *, number: int = 0, fields: Mapping[str, Tensor] | None = None
+    ) -> Tensor:
         """View ``number`` of each sample: any number of them, of which a call gives one of each function."""
-        require_samples(x, self.kind)
-        _require_keys(keys, len(x))
-        return self.draws[number % len(self.draws)](x, split(keys, number))
+        return self._drawn({**(fields or {}), "x": x}, keys, number)
+
+    def alike(self, x: Tensor, keys: Keys, count: int) -> list[Tensor]:
+        """``count`` different views, all drawn as the first is."""
+        return [self.view(x, keys, number=number * len(self.draws)) for number in range(count)]
+
+    def fields_of(self, samples: Any, indices: Keys, device: torch.device | None = None) -> dict[str, Tensor]:
+        """Rows of the fields, besides ``x``, that views are drawn from: what a call takes beside the batch."""
+        found = {name: getattr(samples, name, None) for name in self.fields}
+        for name, values in found.items():
+            if values is None:
+                raise ValueError(f"The views {self.description!r} need {name}, and {samples.source} has none.")
+        return {name: values[indices].to(device) for name, values in found.items()}
+
+    def _drawn(self, given: Mapping[str, Tensor], keys: Keys, number: int) -> Tensor:
+        view = self.views[number % len(self.draws)]
+        if view.field not in given:
+            raise ValueError(f"View {number} of {self.description!r} is drawn from the {view.field} of the samples.")
+        values = given[view.field]
+        require_samples(values, view.kind or self.kind)
+        _require_keys(keys, len(values))
+        return view(values, split(keys, number))
 
     def plain(self, x: Tensor) -> Tensor:
         """The sample without randomness, as evaluation sees it."""

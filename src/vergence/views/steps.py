@@ -43,7 +43,7 @@ class Step:
 
 def image_recipe(steps: Sequence[Step], *, draws: int, description: str, size: int | None = None) -> Recipe:
     """Two views of an image, each made by the steps in turn from that many uniform draws."""
-    draw = partial(_through, steps=steps, draws=draws)
+    draw = partial(through, steps=steps, draws=draws)
     return Recipe("image", (draw, draw), partial(plain_image, size=size), description)
 
 
@@ -57,27 +57,8 @@ def plain_image(x: Images, *, size: int | None = None) -> Resized:
     return resample(x, *lattice(windows, torch.zeros(n, dtype=torch.bool), (height, width), (size, size)))
 
 
-def look(*, size: int | None, scale: Scale | None, flip: bool) -> Step:
-    """Crop (unless ``scale`` is None), resize and flip, in one resampling."""
-    return Step(partial(_lattice, size=size, scale=scale, flip=flip), resample)
-
-
-def distort(*, strength: float) -> Step:
-    """Color distortion: brightness, contrast, saturation and hue."""
-    return Step(partial(_distortion, strength=strength), jitter)
-
-
-def drop_color() -> Step:
-    """Color dropping: the gray of each pixel in every channel."""
-    return Step(_grayed, _drop_color)
-
-
-def soften(*, above: int) -> Step:
-    """Gaussian blur of images larger than ``above`` pixels."""
-    return Step(_softness, partial(_soften, above=above))
-
-
-def _through(x: Images, keys: Keys, *, steps: Sequence[Step], draws: int) -> Resized:
+def through(x: Images, keys: Keys, *, steps: Sequence[Step], draws: int) -> Resized:
+    """One view of each image: the steps in turn, their parameters chosen from ``draws`` uniform numbers a key."""
     _keep_freed_memory()
     x = x if x.dtype == torch.uint8 else x.float()
     n, _, height, width = x.shape
@@ -95,6 +76,26 @@ def _through(x: Images, keys: Keys, *, steps: Sequence[Step], draws: int) -> Res
     return whole.contiguous(memory_format=torch.channels_last) if last else whole
 
 
+def look(*, size: int | None, scale: Scale | None, flip: bool, share: float = 1.0) -> Step:
+    """Crop (unless ``scale`` is None), resize to ``size`` or to a ``share`` of the image's sides, flip: one resampling."""
+    return Step(partial(_lattice, size=size, scale=scale, flip=flip, share=share), resample)
+
+
+def distort(*, strength: float) -> Step:
+    """Color distortion: brightness, contrast, saturation and hue."""
+    return Step(partial(_distortion, strength=strength), jitter)
+
+
+def drop_color() -> Step:
+    """Color dropping: the gray of each pixel in every channel."""
+    return Step(_grayed, _drop_color)
+
+
+def soften(*, above: int) -> Step:
+    """Gaussian blur of images larger than ``above`` pixels."""
+    return Step(_softness, partial(_soften, above=above))
+
+
 @cache
 def _keep_freed_memory() -> None:
     """Free one large buffer, once: from then on glibc keeps smaller ones instead of returning them to the system.
@@ -104,13 +105,16 @@ def _keep_freed_memory() -> None:
     torch.empty(2**23 - 2**12)  # just under 32 MiB, the largest buffer that moves glibc's threshold
 
 
-def _lattice(draws: Draws, height: int, width: int, *, size: int | None, scale: Scale | None, flip: bool) -> Lattice:
+def _lattice(
+    draws: Draws, height: int, width: int, *, size: int | None, scale: Scale | None, flip: bool, share: float
+) -> Lattice:
     if scale is None:
         windows = plain_windows(len(draws), height, width, square=size is not None)
     else:
         windows = crop_windows(draws[:, CROP], height, width, scale=scale, ratio=RATIO)
     flips = draws[:, FLIP] < (FLIP_PROBABILITY if flip else 0.0)
-    return lattice(windows.to(flips.device), flips, (height, width), (size or height, size or width))
+    rows, columns = (size or max(1, round(share * side)) for side in (height, width))
+    return lattice(windows.to(flips.device), flips, (height, width), (rows, columns))
 
 
 def _distortion(draws: Draws, height: int, width: int, *, strength: float) -> tuple[Mask, Factors, Orders]:
