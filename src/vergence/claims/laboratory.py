@@ -8,7 +8,7 @@ import hashlib
 import json
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -115,6 +115,17 @@ class Laboratory:
         return self.any_version or json.loads(path.read_text(encoding="utf-8"))["version"] == learning_version()
 
 
+def steps_of(parts: Assembled) -> Iterator[loop.Step]:
+    """The steps of a training, one at a time."""
+    optimizer = optimizers.optimizer(parts.learner, parts.config.optim)
+    return loop.fit(parts.learner, optimizer, parts.samples, parts.recipe, parts.config)
+
+
+def train(parts: Assembled) -> list[float]:
+    """Train to the end; the loss of every step."""
+    return [step.loss for step in steps_of(parts)]
+
+
 def measured(parts: Assembled) -> Row:
     """Accuracies of the representation h on held-out samples, and the geometry of the embeddings z."""
     train = features.extract(parts.learner.encoder, parts.samples, parts.recipe)
@@ -178,8 +189,7 @@ def _digest(rooms: Sequence[str]) -> str:
 
 def _trained(config: Config, measure: Callable[[Assembled], Row]) -> Row:
     parts = assembly.assemble(config)
-    optimizer = optimizers.optimizer(parts.learner, parts.config.optim)
-    losses = [step.loss for step in loop.fit(parts.learner, optimizer, parts.samples, parts.recipe, parts.config)]
+    losses = train(parts)
     with torch.no_grad():
         row = measure(parts)
     last = losses[-max(1, len(losses) // 10) :]

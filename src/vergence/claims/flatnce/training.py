@@ -10,10 +10,9 @@ from torch.nn.functional import cross_entropy, normalize
 
 from vergence import features
 from vergence.claims.claim import Outcome, claim
-from vergence.claims.laboratory import SLACK, Laboratory, Row, column, lead, mean, measured, stated
+from vergence.claims.laboratory import SLACK, Laboratory, Row, column, lead, mean, measured, stated, steps_of
 from vergence.config import Config, Optim
 from vergence.diagnostics import negatives
-from vergence.learning import loop, optimizers
 from vergence.objectives import Objective
 from vergence.objectives.pairwise import contrast
 from vergence.report.experiments import Cells, curves, marks
@@ -148,9 +147,7 @@ def _watched(config: Config, *, half: bool) -> Row:
     parts = assembly.assemble(config)
     if half:
         parts.learner.objective = Objective(HALF[config.method], temperature=COLD)
-    optimizer = optimizers.optimizer(parts.learner, parts.config.optim)
-    steps = loop.fit(parts.learner, optimizer, parts.samples, parts.recipe, parts.config)
-    along = [_gradient(parts) for step in steps if step.ends_epoch]
+    along = [_gradient(parts) for step in steps_of(parts) if step.ends_epoch]
     return {**measured(parts), **along[-1], "first": along[0]["left"], "along": along}
 
 

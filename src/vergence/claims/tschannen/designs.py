@@ -14,12 +14,11 @@ from torch import nn
 
 from vergence import evaluation, features
 from vergence.claims.claim import Outcome, claim
-from vergence.claims.laboratory import Laboratory, Row, column, mean, stated
+from vergence.claims.laboratory import Laboratory, Row, column, mean, stated, train
 from vergence.claims.tschannen.infomax import PROBE, bound_of, probed, protocol, seeded
 from vergence.config import Config
 from vergence.information import info_nce
 from vergence.information.critics import Concat, Separable
-from vergence.learning import loop, optimizers
 from vergence.learning.infomax import Infomax
 from vergence.report.experiments import curves, marks, scatter
 from vergence.runs import assembly
@@ -205,9 +204,7 @@ def _trained(config: Config, critic: str, inner: int) -> Row:
     )
     learner = Infomax(parts.learner.method, *encoders, critic=joined, bound=info_nce, target=None)
     parts = replace(parts, learner=learner.to(assembly.device(config)))
-    optimizer = optimizers.optimizer(learner, config.optim)
-    for _ in loop.fit(learner, optimizer, parts.samples, parts.recipe, parts.config):
-        pass
+    train(parts)
     chain = nn.Sequential(encoders[0], joined.x) if isinstance(joined, Separable) else encoders[0]
     accuracies = _probes(parts, chain)
     return {"layers": accuracies, "accuracy": accuracies[DEPTH - inner - 1], "bound": bound_of(parts, parts.test)}

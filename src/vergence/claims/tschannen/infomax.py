@@ -17,11 +17,11 @@ from torch import Tensor
 
 from vergence import evaluation, features
 from vergence.claims.claim import Outcome, claim
-from vergence.claims.laboratory import Laboratory, Row, column, mean, stated
+from vergence.claims.laboratory import Laboratory, Row, column, mean, stated, steps_of, train
 from vergence.claims.tschannen.encoders import log_condition_numbers
 from vergence.config import Config, Optim, Watching
 from vergence.data import Samples
-from vergence.learning import loop, optimizers
+from vergence.learning import loop
 from vergence.report.experiments import curves
 from vergence.runs import assembly
 from vergence.runs.assembly import Assembled
@@ -88,10 +88,7 @@ def the_held_out_bound_sees_held_out_pairs() -> Outcome:
     parts = assembly.assemble(
         Config("digits", "infomax", "mlp", "halves", batch=128, epochs=6, backbone=perceptron, optim=rate)
     )
-    for _ in loop.fit(
-        parts.learner, optimizers.optimizer(parts.learner, rate), parts.samples, parts.recipe, parts.config
-    ):
-        pass
+    train(parts)
     x = parts.test.x[torch.arange(len(parts.test))]
     lower = x.shape[2] // 2
     x[:, :, lower:] = x[loop.epoch_order(len(x), 0, 0), :, lower:]
@@ -185,10 +182,9 @@ def followed(laboratory: Laboratory, measure: Callable[[Assembled], Row], settin
 
 def _followed(config: Config, measure: Callable[[Assembled], Row]) -> Row:
     parts = assembly.assemble(config)
-    optimizer = optimizers.optimizer(parts.learner, config.optim)
     total = loop.steps_per_epoch(len(parts.samples), config.batch) * config.epochs
     rows = [{"step": 0, **measure(parts)}]
-    for step in loop.fit(parts.learner, optimizer, parts.samples, parts.recipe, parts.config):
+    for step in steps_of(parts):
         if step.number in places(total):
             rows.append({"step": step.number, **measure(parts)})
     return {"rows": rows}

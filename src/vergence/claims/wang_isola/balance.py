@@ -10,10 +10,9 @@ from torch.nn.functional import normalize
 
 from vergence import evaluation, features
 from vergence.claims.claim import Outcome, claim
-from vergence.claims.laboratory import Laboratory, Row, column, mean, stated
+from vergence.claims.laboratory import Laboratory, Row, column, mean, stated, train
 from vergence.config import Optim
 from vergence.diagnostics import alignment, uniformity
-from vergence.learning import loop, optimizers
 from vergence.objectives import Objective
 from vergence.report.experiments import curves, marks
 from vergence.runs import assembly
@@ -59,10 +58,7 @@ def fine_tuned(parts: Assembled) -> Row:
     for name, weights in TUNING.items():
         parts.learner.load_state_dict(before)
         parts.learner.objective = Objective("align_uniform", **weights)
-        for _ in loop.fit(
-            parts.learner, optimizers.optimizer(parts.learner, config.optim), parts.samples, parts.recipe, config
-        ):
-            pass
+        train(replace(parts, config=config))
         rows[name] = on_the_sphere(parts)
     return rows
 

@@ -16,13 +16,12 @@ from torch.nn.functional import normalize
 from vergence import evaluation, features, objectives
 from vergence.claims.claim import Outcome, claim
 from vergence.claims.draws import directions, gaussian
-from vergence.claims.laboratory import Laboratory, Row, column, lead, mean, stated
+from vergence.claims.laboratory import Laboratory, Row, column, lead, mean, stated, train
 from vergence.config import Config
 from vergence.diagnostics import uniformity
 from vergence.encoders import with_width
 from vergence.information import BOUNDS
 from vergence.information.critics import InnerProduct
-from vergence.learning import loop, optimizers
 from vergence.learning.reference import Classifier
 from vergence.report.experiments import around_the_circle, curves, marks
 from vergence.runs import assembly
@@ -61,9 +60,7 @@ def supervised_on_the_circle(config: Config) -> Row:
     parts = assembly.assemble(config)
     branch = with_width(parts.learner.branch, 2)
     learner = OnTheCircle(parts.learner.method, branch, classes=len(parts.samples.classes)).to(assembly.device(config))
-    optimizer = optimizers.optimizer(learner, parts.config.optim)
-    for _ in loop.fit(learner, optimizer, parts.samples, parts.recipe, parts.config):
-        pass
+    train(replace(parts, learner=learner))
     return on_the_circle(parts)
 
 
