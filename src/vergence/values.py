@@ -9,7 +9,8 @@ from typing import Any
 from vergence.tables import Parameter
 
 LARGEST = 2**31 - 2  # epochs, sizes and counts are 32-bit counters in the keys of views
-_SHORT = reprlib.Repr(maxlevel=2, maxdict=4, maxlist=6, maxtuple=6, maxstring=80, maxlong=40, maxother=80)
+_SHORT = reprlib.Repr()
+_SHORT.maxlevel, _SHORT.maxstring, _SHORT.maxlong, _SHORT.maxother = 2, 80, 40, 80
 
 # Hyperparameters and sizes by name: the least value, and whether it is allowed itself.
 RANGES = {

@@ -58,6 +58,8 @@ def load(
     given = {"limit": limit, "validation": validation, "memory": memory, **options}
     name, argument, settings = settled(source, given)
     limit, validation, memory = (settings.pop(key) for key in ("limit", "validation", "memory"))
+    if not 0 <= validation < 1:
+        raise ValueError(f"validation is a share of the training data, from 0 to below 1, not {validation}.")
     part = "train" if split == "validation" else split
     row = SOURCES[name]
     samples = divided(row, part) if not callable(row) else row(*([argument] if argument else []), part, **settings)

@@ -27,6 +27,7 @@ SUFFIXES = (
     ".heic", ".heif",
 )  # fmt: skip
 WITH_ALPHA = frozenset({"LA", "La", "PA", "RGBA", "RGBa"})
+LARGEST_SIDE = 2**13  # 8192 x 8192 pixels are 200 MB
 AHEAD = 1024  # images decoded before the first is collected: a bound on memory
 DIVISIONS = {"train": ("train", "training"), "test": ("test", "testing", "val", "valid", "validation")}
 
@@ -64,8 +65,8 @@ class ImageFiles:
     channels: int
 
     def __post_init__(self) -> None:
-        if self.size < 1:
-            raise ValueError(f"size must be at least 1 pixel, not {self.size}.")
+        if not 1 <= self.size <= LARGEST_SIDE:
+            raise ValueError(f"size must be 1 to {LARGEST_SIDE} pixels, not {self.size}.")
         if self.channels not in (1, 3):
             raise ValueError(f"channels must be 1 (gray) or 3 (color), not {self.channels}.")
 

@@ -1,11 +1,12 @@
 """``vergence doctor``: what you have; of a run, of arrays, of a loss, of several. The verdict, then its evidence."""
 
+import difflib
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -14,14 +15,15 @@ from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from vergence import evaluation, features
+from vergence import evaluation, features, tables, values
 from vergence import report as pages
 from vergence.data.embeddings import read_embeddings
-from vergence.data.files import label_file
+from vergence.data.files import label_file, label_values, usable_numbers
 from vergence.diagnostics import faults, parts, thermometer
 from vergence.diagnostics.arrays import Array, labels_for, shape
 from vergence.diagnostics.faults import Finding
 from vergence.diagnostics.recommendations import recommendations
+from vergence.diagnostics.thermometer import Verdict
 from vergence.methods import customized
 from vergence.report.plain import spoken
 from vergence.runs import assembly
@@ -35,6 +37,25 @@ CERTIFIED = 300  # rows of anyone's embeddings that theorems are held against, a
 WHOLE = ("thermometer", "spectrum", "collapse")  # measured things with a place of their own in results.json
 CLASSIFIERS = (evaluation.linear_probe, evaluation.knn, evaluation.nearest_center)
 FEW = 5  # labels of each class in the few-label setting
+
+WIDTH = 128  # dimensions of the embeddings that a loss alone is taken to come from
+LABELS = ("collapsed", "impossible", "faulty", "healthy", *get_args(Verdict))  # every word a verdict may be
+
+# Which options each kind of target uses; any other is refused by name.
+USED = {
+    "run": {"layers"},
+    "several": {"labels", "drop_nan", "layers"},
+    "embeddings": {"labels", "second_view", "z1", "z2", "objective", "loss", "batch", "drop_nan", "output"},
+    "encoder": {"data", "labels", "second_view", "z1", "z2", "objective", "loss", "batch", "drop_nan", "output"},
+    "loss": {"objective", "loss", "batch", "width"},
+}
+KINDS = {
+    "run": "a run, which has labels, views and a loss of its own",
+    "several": "several runs or files",
+    "embeddings": "embeddings",
+    "encoder": "an encoder",
+    "loss": "a loss alone",
+}
 
 Split = tuple[Array, Array, Array, Array]  # training rows and labels, test rows and labels
 
@@ -50,7 +71,7 @@ def doctor(
     objective: str | None = None,
     loss: float | None = None,
     batch: int | None = None,
-    width: int = 128,
+    width: int = WIDTH,
     drop_nan: bool = False,
     fail_on: str = "",
     output: Path | None = None,
@@ -65,6 +86,14 @@ def doctor(
     embeddings of two views of the same samples (``second_view`` pairs ``target`` itself with another view). From
     Python, ``target`` may be an encoder, with the ``data`` to encode. With ``others``, runs or files, all are ranked.
     """
+    given = {
+        "labels": labels, "second_view": second_view, "z1": z1, "z2": z2, "objective": objective, "loss": loss,
+        "batch": batch, "width": None if width == WIDTH else width, "drop_nan": drop_nan or None, "output": output,
+        "data": data, "layers": layers or None,
+    }  # fmt: skip
+    refuse_unused(target_kind(target, others), {name for name, value in given.items() if value is not None})
+    _check_alarms(fail_on)
+    hyperparameters = _checked_hyperparameters(objective, hyperparameters)
     if others:
         choices = {"labels": labels, "drop_nan": drop_nan, "fail_on": fail_on, "layers": layers, "protocol": protocol}
         return _ranked((target, *others), **choices)
@@ -91,6 +120,38 @@ def doctor(
             features.save(Path(output) / "features.safetensors", features.from_arrays(h, labels).tensors("test"))
             pages.write(output)
     return Answer(tuple(spoken(results)), results, failed=_alarmed(results, fail_on))
+
+
+def target_kind(target: Any, others: tuple[str, ...] = ()) -> str:
+    """What the doctor is asked about, as a key of USED."""
+    if others:
+        return "several"
+    if target is None:
+        return "loss"
+    if isinstance(target, torch.nn.Module):
+        return "encoder"
+    is_run = isinstance(target, str | Path) and (Path(target) / "config.yaml").exists()
+    return "run" if is_run else "embeddings"
+
+
+def refuse_unused(kind: str, given: set[str]) -> None:
+    """Refuse options that the target would ignore: whoever gave one believes that it counted."""
+    unused = sorted(given - USED[kind])
+    if unused:
+        words = ", ".join(f"--{name.replace('_', '-')}" for name in unused)
+        raise ValueError(f"{words} would not be used: the target is {KINDS[kind]}.")
+    if kind in ("embeddings", "encoder") and given & {"loss", "batch"} and "objective" not in given:
+        raise ValueError("--loss and --batch are read with --objective NAME, which is missing.")
+    if "second_view" in given and given & {"z1", "z2"}:
+        raise ValueError("--second-view pairs the target itself with another view; give it, or --z1 and --z2, not both.")
+
+
+def _checked_hyperparameters(objective: str | None, hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Hyperparameters of an objective, each of its type and in range."""
+    known = tables.keywords("objectives", objective) if objective else {}
+    plain = {name: parameter for name, parameter in known.items() if name != "negatives"}
+    given = {key: value for key, value in hyperparameters.items() if value is not None}
+    return values.checked(given, plain, objective or "")
 
 
 @dataclass(frozen=True)
@@ -227,11 +288,11 @@ def _split(
     """Training rows and test rows; without training rows, four fifths of ``h`` serve, and the rest is tested."""
     if labels is None:
         return None
-    values = np.asarray(labels)
-    data = (train_h, train_labels, h, values)
+    named = np.asarray(labels)
+    data = (train_h, train_labels, h, named)
     if train_h is None or train_labels is None:
-        fit, held_out = train_test_split(np.arange(len(values)), test_size=0.2, random_state=seed)
-        data = (h[fit], values[fit], h[held_out], values[held_out])
+        fit, held_out = train_test_split(np.arange(len(named)), test_size=0.2, random_state=seed)
+        data = (h[fit], named[fit], h[held_out], named[held_out])
     return data if len(np.unique(np.asarray(data[1]))) > 1 else None
 
 
@@ -285,6 +346,7 @@ def of_run(run: Run, *, protocol: str = "lbfgs") -> dict[str, Any]:
         )
     train, test = features.read(file, "train"), features.read(file, "test")
     rows = run.rows()
+    rows = [row for row in rows if {"loss", "epoch"} <= set(row)]
     final = [row["loss"] for row in rows if row["epoch"] > rows[-1]["epoch"] - 1]
     method = customized(config.method, heads=config.heads, objective=config.objective)
     results = examine(
@@ -304,7 +366,9 @@ def of_run(run: Run, *, protocol: str = "lbfgs") -> dict[str, Any]:
         **(method.reading() if method.objective is not None else {}),
     ).to_dict()
     results = certified(results, load_file(file))
-    if train.labels is not None and test.labels is not None:
+    if note := unclassifiable(train.labels, test.labels):
+        results["notes"] = [*results["notes"], note]
+    elif train.labels is not None and test.labels is not None:
         sets = labeled(run, train, test)
         results["accuracy"] = [
             row for name, arrays in sets.items() for row in run_accuracies(name, arrays, protocol=protocol)
@@ -313,6 +377,17 @@ def of_run(run: Run, *, protocol: str = "lbfgs") -> dict[str, Any]:
     results |= run.read_json("samples.json") or {}
     run.write_json("results.json", results)
     return results
+
+
+def unclassifiable(train: Tensor | None, test: Tensor | None) -> str:
+    """Why labels cannot say how good features are; empty where they can, or where there are none."""
+    if train is None or test is None:
+        return ""
+    if len(train.unique()) < 2:
+        return "All training labels are equal, so accuracies say nothing and are left out."
+    if not torch.isin(test, train).any():
+        return "No class has samples in both splits, so accuracies say nothing and are left out."
+    return ""
 
 
 def certified(results: Mapping[str, Any], stored: Mapping[str, Tensor]) -> dict[str, Any]:
@@ -414,20 +489,43 @@ def _loss_alone(
 
 
 def _embeddings(source: Array | None, *, drop_nan: bool) -> Any:
-    if source is None or not isinstance(source, str | Path):
-        return source
+    if source is None:
+        return None
+    if not isinstance(source, str | Path):
+        return usable_numbers(source, "The array") if hasattr(source, "dtype") else source
     return read_embeddings(source, drop_nan=drop_nan)
 
 
 def _labels(source: Array | None) -> Any:
-    return label_file(str(source)) if isinstance(source, str | Path) else source
+    if source is None or isinstance(source, Tensor):
+        return source
+    return label_file(str(source)) if isinstance(source, str | Path) else label_values(np.asarray(source))
 
 
 def _alarmed(results: Mapping[str, Any], fail_on: str) -> bool:
     """Whether the verdict or a fault is one that the caller named; ``collapse`` stands for all its kinds."""
     said = {str(results["verdict"]["label"]), *results.get("faults", ())}
-    named = {word.strip() for word in fail_on.split(",") if word.strip()}
-    return any(word in fault for word in named for fault in said)
+    return any(_named(word, name) for word in _alarms(fail_on) for name in said)
+
+
+def _alarms(fail_on: str) -> list[str]:
+    return [word.strip() for word in fail_on.split(",") if word.strip()]
+
+
+def _named(word: str, name: str) -> bool:
+    """Whether a word is a name or whole words of it: ``collapse`` of "dimensional collapse", but not ``colla``."""
+    return f" {word} " in f" {name} "
+
+
+def _check_alarms(fail_on: str) -> None:
+    """Refuse a verdict that nothing is ever called: a gate with a misspelled name would never close."""
+    known = [*LABELS, *faults.GRAVITY]
+    words = {word for name in known for word in (name, *name.split())}
+    for word in _alarms(fail_on):
+        if not any(_named(word, name) for name in known):
+            near = difflib.get_close_matches(word, words, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise ValueError(f"--fail-on {word}: no verdict and no fault is called so. Known: {', '.join(known)}.{hint}")
 
 
 def _ranked(targets: tuple[Array, ...], **options: Any) -> Answer:
@@ -436,5 +534,5 @@ def _ranked(targets: tuple[Array, ...], **options: Any) -> Answer:
     found = {name: answer.to_dict() for name, answer in answers.items()}
     rankings = compare.label_free(found) if len(found) > 1 else ()
     lines = [f"{name}: {answer.lines[0]}" for name, answer in answers.items()] + list(map(compare.order, rankings))
-    values = {"targets": found, "selection": [ranking.to_dict() for ranking in rankings]}
-    return Answer(tuple(lines), values, failed=any(answer.failed for answer in answers.values()))
+    both = {"targets": found, "selection": [ranking.to_dict() for ranking in rankings]}
+    return Answer(tuple(lines), both, failed=any(answer.failed for answer in answers.values()))
