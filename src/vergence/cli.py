@@ -22,6 +22,7 @@ from vergence import tables
 from vergence.config import Config, Options
 from vergence.methods import HEADS, METHODS
 from vergence.stages import STAGES
+from vergence.values import LARGEST, shown
 
 # What a person, a file or a machine can cause. Anything else is a mistake of ours and is said to be one.
 EXPECTED = (ValueError, OSError, RuntimeError, ImportError, MemoryError)
@@ -31,6 +32,16 @@ MISUSED = 2
 BUG = 70  # EX_SOFTWARE
 TRY_AGAIN = 75  # EX_TEMPFAIL: saved and stopped by a signal; schedulers requeue on it
 INTERRUPTED = 130
+# The largest counts of options that cost memory or time in proportion.
+MOST = {
+    "batch": 2**20,  # the largest anyone has trained with (Zhai et al., 2023, SigLIP)
+    "negatives": 2**20,
+    "width": 2**20,
+    "view_count": 10_000,
+    "resamples": 10_000,
+    "per_class": 1_000_000,
+    "folds": 1_000,
+}
 LONGEST = 4000  # characters of an error that are printed
 
 # What can be listed: every table that is a person's choice.
@@ -84,13 +95,12 @@ def _explained(error: BaseException, verb: str) -> int:
 
 @contextlib.contextmanager
 def plain_warnings() -> Iterator[None]:
-    """Warnings as one plain line each, without the file and the line of code; repeated ones once."""
-    said = set()
+    """Our warnings as one plain line each, once; those of libraries are for programmers and wait for ``--debug``."""
+    said, home = set(), str(Path(__file__).parent)
 
-    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+    def show(message: Warning | str, category: type[Warning], filename: str, *_: Any, **__: Any) -> None:
         text = " ".join(str(message).split())
-        ours = issubclass(category, UserWarning) and text not in said
-        if ours:
+        if issubclass(category, UserWarning) and filename.startswith(home) and text not in said:
             said.add(text)
             print(f"Note: {text}", file=sys.stderr)
 
@@ -146,6 +156,7 @@ def run(verb: str, argv: Sequence[str]) -> int:
             config=(tyro.conf.FlagCreatePairsOff,),
         )
     )
+    _check_counts(verb, values)
     as_json = values.pop("json")
     values.pop("config", None)
     if verb == "train":
@@ -158,6 +169,16 @@ def run(verb: str, argv: Sequence[str]) -> int:
     if text:
         print(text)
     return FAILED if getattr(answer, "failed", False) else 0
+
+
+def _check_counts(verb: str, values: Mapping[str, Any]) -> None:
+    """Refuse counts that no machine could serve, before memory or patience runs out."""
+    for name, value in values.items():
+        most = MOST.get(name, LARGEST) if verb != "train" else LARGEST
+        if isinstance(value, int) and name != "seed" and abs(value) > most:
+            raise ValueError(f"--{name.replace('_', '-')} must be at most {most:,}, got {shown(value)}.")
+        if name == "seed" and verb != "train" and not 0 <= value < 2**32:
+            raise ValueError(f"--seed must be from 0 to {2**32 - 1}, got {shown(value)}.")  # what numpy takes
 
 
 def listing(argv: Sequence[str]) -> int:

@@ -16,7 +16,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from vergence.data.captions import captioned
-from vergence.data.files import existing_folder
+from vergence.data.files import existing_file, existing_folder
 from vergence.data.progress import tracked
 from vergence.data.samples import Samples
 from vergence.data.splits import part
@@ -53,6 +53,13 @@ def folder(path: str, split: str, *, size: int = 64, channels: int = 3) -> Sampl
     if not divisions:
         return part(samples, split)
     return samples.take(torch.tensor([i for i, (below, _) in enumerate(found) if below == divisions.get(split, below)]))
+
+
+def image_files(paths: Sequence[str], *, size: int, channels: int = 3) -> Samples:
+    """Images by their files, in the order given; unreadable ones are skipped and named when they are read."""
+    files = [str(existing_file(path)) for path in paths]
+    x = ImageFiles(partial(_opened, files), torch.arange(len(files)), size=size, channels=channels)
+    return Samples(x, "image", names=list(map(str, paths)), source="the files")
 
 
 @dataclass(frozen=True)

@@ -239,7 +239,11 @@ def examine(
     accuracy = tuple(accuracies(data, classifiers=classifiers, protocol=protocol, seed=seed)) if data else ()
     few = tuple(few_labels("representations", data, seed=seed)) if data else ()
     advice = recommendations(findings, measured)
-    return Examination(label, sentence, evidence, findings, measured, accuracy, few, advice, _notes(n, measured))
+    notes = _notes(n, measured)
+    if labels is not None and classifiers and data is None:
+        seen = labels if train_labels is None else train_labels
+        notes += (unclassifiable(seen, labels) or "Too few samples share a class, so accuracies are left out.",)
+    return Examination(label, sentence, evidence, findings, measured, accuracy, few, advice, notes)
 
 
 def verdict(findings: tuple[Finding, ...], measured: Mapping[str, Any], *, n: int) -> tuple[str, str, tuple[str, ...]]:
@@ -293,7 +297,7 @@ def _split(
     if train_h is None or train_labels is None:
         fit, held_out = train_test_split(np.arange(len(named)), test_size=0.2, random_state=seed)
         data = (h[fit], named[fit], h[held_out], named[held_out])
-    return data if len(np.unique(np.asarray(data[1]))) > 1 else None
+    return None if unclassifiable(data[1], data[3]) else data
 
 
 def _matching_evidence(measured: Mapping[str, Any]) -> tuple[str, ...]:
@@ -379,13 +383,14 @@ def of_run(run: Run, *, protocol: str = "lbfgs") -> dict[str, Any]:
     return results
 
 
-def unclassifiable(train: Tensor | None, test: Tensor | None) -> str:
+def unclassifiable(train: Array | None, test: Array | None) -> str:
     """Why labels cannot say how good features are; empty where they can, or where there are none."""
     if train is None or test is None:
         return ""
-    if len(train.unique()) < 2:
+    train, test = np.asarray(train), np.asarray(test)
+    if len(np.unique(train)) < 2:
         return "All training labels are equal, so accuracies say nothing and are left out."
-    if not torch.isin(test, train).any():
+    if not np.isin(test, train).any():
         return "No class has samples in both splits, so accuracies say nothing and are left out."
     return ""
 
@@ -519,7 +524,7 @@ def _named(word: str, name: str) -> bool:
 
 def _check_alarms(fail_on: str) -> None:
     """Refuse a verdict that nothing is ever called: a gate with a misspelled name would never close."""
-    known = [*LABELS, *faults.GRAVITY]
+    known = list(dict.fromkeys([*LABELS, *faults.GRAVITY]))
     words = {word for name in known for word in (name, *name.split())}
     for word in _alarms(fail_on):
         if not any(_named(word, name) for name in known):

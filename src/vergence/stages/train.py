@@ -17,7 +17,7 @@ from vergence.config import Config
 from vergence.diagnostics import alignment, effective_rank, thermometer, uniformity
 from vergence.learning import collectives, loop, optimizers
 from vergence.learning.collectives import gather
-from vergence.runs import assembly, launch
+from vergence.runs import assembly, launch, precision
 from vergence.runs.assembly import Assembled
 from vergence.runs.progress import Progress
 from vergence.runs.results import Answer
@@ -54,8 +54,11 @@ def train(
     settings = configs.given(settings, **options)
     with launch.Signals(patient=False, saying=lambda: f"Stopped. {Run(run).kept()}"):
         together = launch.joined()
-        parts = assembly.assemble(settings)
+        parts = assembly.assemble(precision.usable(settings, assembly.device(settings)))
         leads = collectives.rank() == 0
+        if len(parts.test) < 2:
+            few = f"{len(parts.samples) + len(parts.test)} samples, too few to hold two of them out for the diagnosis"
+            raise ValueError(f"{parts.config.data} gives {few}: about 10 are the least.")
         place = Run.create(run, parts.config, overwrite=overwrite, resume=resume) if leads else Run(run)
         if devices > 1 and not together:
             del parts  # the processes load the data and build the model themselves
@@ -91,7 +94,7 @@ def record(parts: Assembled, run: Run, *, leads: bool, quiet: bool) -> None:
             stopping, last = signals.anywhere(), step.number == total
             bar.advance(step.samples, loss=step.loss, position=heat(step.loss))
             if leads:
-                row = _row(parts, step, measured=_due(step, config.watching.every, last))
+                row = _row(parts, step, measured=_due(step, config.watching.every, last) and _measurable(parts))
                 if is_best(row, run.rows, config.saving.best):
                     run.save(_checkpoint(parts, optimizer, step.number), keep=1, series="best")
                 run.log(row)
@@ -186,6 +189,11 @@ def _check_origin(checkpoint: Checkpoint, config: Config) -> None:
             f"The checkpoint is of vergence {version}, which {here} does not continue exactly: "
             f"pip install vergence=={version}, or start another run."
         )
+
+
+def _measurable(parts: Assembled) -> bool:
+    """Whether enough samples are held out to measure anything: a spread takes two."""
+    return len(parts.validation) > 1
 
 
 def _due(step: loop.Step, every: int, last: bool) -> bool:
