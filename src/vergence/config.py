@@ -238,8 +238,8 @@ def read(path: str | Path) -> Config:
 
 def _parsed(text: str, where: str) -> Any:
     """The values of a YAML text without the traps of YAML: no tags, no repeated keys, no aliases that multiply."""
-    loader = yaml.SafeLoader(text)
     try:
+        loader = yaml.SafeLoader(text)
         root = loader.get_single_node()
         if root is None:
             return None
@@ -248,8 +248,6 @@ def _parsed(text: str, where: str) -> Any:
         return loader.construct_document(root)
     except (yaml.YAMLError, RecursionError, OverflowError, TypeError) as error:
         raise ValueError(f"{where} is not YAML: {str(error)[:500]}") from error
-    finally:
-        loader.dispose()
 
 
 def _written_out(node: yaml.Node, sizes: dict[int, int], where: str) -> int:

@@ -87,7 +87,12 @@ def label_values(labels: NDArray[Any], where: str = "The labels") -> NDArray[Any
     """Labels as names or whole numbers: bytes are read as UTF-8, and whole numbers saved as floats are turned back."""
     if labels.dtype.kind == "S":
         return np.char.decode(labels, "utf-8", "replace")
-    if labels.dtype.kind in "iubU":
+    if labels.dtype.kind == "U":
+        try:
+            return np.array(labels.tolist()).reshape(labels.shape)
+        except (SystemError, ValueError) as error:  # numpy trusts that stored text is text
+            raise ValueError(f"{where}: the labels are damaged text ({error}).") from error
+    if labels.dtype.kind in "iub":
         return np.asarray(labels)
     if labels.dtype.kind != "f":
         raise ValueError(f"{where}: labels have type {labels.dtype}; expected names or whole numbers.")
