@@ -495,8 +495,8 @@ FAMILIES = (
     Family("images texts series", 100, other_files, judge_others),
     Family("settings (YAML)", 150, settings, judge_settings),
     Family("logs", 80, lambda place: None, judge_log),
-    Family("run directories", 10, a_run, judge_run),
-    Family("arguments", 10, a_run, judge_arguments),
+    Family("run directories", 8, a_run, judge_run),
+    Family("arguments", 12, a_run, judge_arguments),
 )
 
 

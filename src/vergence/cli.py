@@ -337,7 +337,8 @@ def _field(name: str, kind: Any, default: Any, meaning: str = "", positional: bo
 def _type(parameter: tables.Parameter) -> Any:
     """The type that an annotation names; arrays come as file names on the command line."""
     written = parameter.annotation.replace("str | pathlib.Path", "str").replace("typing.Any | None", "str | None")
-    kind = eval(written, {"pathlib": pathlib, "typing": typing, "Literal": typing.Literal}) if written else str
+    names = {"pathlib": pathlib, "typing": typing, "Literal": typing.Literal, "Any": Any}
+    kind = eval(written, names) if written else str
     return str if kind is Any else kind
 
 

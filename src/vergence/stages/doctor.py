@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
@@ -348,6 +349,8 @@ def of_run(run: Run, *, protocol: str = "lbfgs") -> dict[str, Any]:
         raise FileNotFoundError(
             f"{run.path} has no features yet: `vergence train --run {run.path} --resume` makes them."
         )
+    for name in ("features.safetensors", "baselines.safetensors"):
+        _require_sound(run, name)
     train, test = features.read(file, "train"), features.read(file, "test")
     rows = run.rows()
     rows = [row for row in rows if {"loss", "epoch"} <= set(row)]
@@ -381,6 +384,16 @@ def of_run(run: Run, *, protocol: str = "lbfgs") -> dict[str, Any]:
     results |= run.read_json("samples.json") or {}
     run.write_json("results.json", results)
     return results
+
+
+def _require_sound(run: Run, name: str) -> None:
+    """Say how a damaged file of features is made again."""
+    try:
+        if (run.path / name).exists():
+            safe_open(run.path / name, framework="pt")
+    except SafetensorError as error:
+        again = f"`vergence train --run {run.path} --resume` makes it again."
+        raise ValueError(f"{run.path / name} is damaged ({error}). {again}") from error
 
 
 def unclassifiable(train: Array | None, test: Array | None) -> str:
