@@ -1,7 +1,7 @@
-"""Laboratory: where the claims that need training are tried; what was measured is kept, so that nothing is run twice.
+"""Laboratory: runs the trainings that claims need, and keeps what was measured, so that nothing is run twice.
 
 A trial is one training of a row of METHODS and what was measured after it. Trials are files, written as soon as they
-are measured and found again by their settings and the version of the code: an interrupted claim goes on where it was.
+are measured and found again by their settings and the version of the code: an interrupted claim goes on.
 """
 
 import hashlib
@@ -26,9 +26,11 @@ from vergence.tables import Table
 
 Row = dict[str, Any]
 
+SLACK = 0.01  # of accuracy: about the spread over seeds of a small encoder
+
 
 @dataclass(frozen=True)
-class Scale:
+class Budget:
     """How large a training claim is run."""
 
     data: str
@@ -47,15 +49,15 @@ class Scale:
 SCALES = Table(
     "scale",
     {
-        "smallest": Scale("digits", 360, 2, 64, "convnet", 2, {"channels": (8, 16)}),
-        "small": Scale("cifar10", 5000, 8, 128, "convnet", 3, {"channels": (16, 32, 64)}),
-        "paper": Scale("cifar10", 0, 200, 512, "resnet18", 3),
+        "smallest": Budget("digits", 360, 2, 64, "convnet", 2, {"channels": (8, 16)}),
+        "small": Budget("cifar10", 5000, 8, 128, "convnet", 3, {"channels": (16, 32, 64)}),
+        "paper": Budget("cifar10", 0, 200, 512, "resnet18", 3),
     },
 )
 
 
 class Laboratory:
-    """Runs trials at a scale and remembers them in a folder; ``minutes`` adds up what those used took one core."""
+    """Runs trials at a scale and keeps them in a folder; ``minutes`` is the total time on one core of those used."""
 
     def __init__(
         self,
@@ -102,7 +104,7 @@ class Laboratory:
             row = {**make(), "minutes": round((time.process_time() - began) / 60, 3)}
             path.parent.mkdir(parents=True, exist_ok=True)
             stored = {"version": learning_version(), "settings": dict(settings), "row": row}
-            write_bytes(path, json.dumps(stored, default=_listed).encode())
+            write_bytes(path, json.dumps(stored, default=listed).encode())
         row = json.loads(path.read_text(encoding="utf-8"))["row"]
         self.minutes += row["minutes"]
         return row
@@ -132,12 +134,12 @@ def measured(parts: Assembled) -> Row:
 
 
 def column(rows: Sequence[Row], key: str) -> list[float]:
-    """One figure of every row."""
+    """One number of every row."""
     return [row[key] for row in rows]
 
 
 def mean(rows: Sequence[Row], key: str) -> float:
-    """A figure averaged over rows."""
+    """A number averaged over rows."""
     return statistics.fmean(column(rows, key))
 
 
@@ -147,8 +149,8 @@ def lead(rows: Sequence[Row], others: Sequence[Row], key: str) -> tuple[float, f
     return mean(rows, key) - mean(others, key), error**0.5
 
 
-def spoken(rows: Sequence[Row], key: str) -> str:
-    """A figure over seeds in words: mean and standard deviation."""
+def stated(rows: Sequence[Row], key: str) -> str:
+    """A number over seeds as text: mean and standard deviation."""
     values = column(rows, key)
     spread = f" ± {statistics.stdev(values):.3f}" if len(values) > 1 else ""
     return f"{statistics.fmean(values):.3f}{spread}"
@@ -184,5 +186,6 @@ def _trained(config: Config, measure: Callable[[Assembled], Row]) -> Row:
     return {**row, "loss": statistics.fmean(last)} if last else row
 
 
-def _listed(value: Any) -> Any:
+def listed(value: Any) -> Any:
+    """A number or an array of any library as JSON has it."""
     return value.tolist() if hasattr(value, "tolist") else float(value)

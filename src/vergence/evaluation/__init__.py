@@ -3,20 +3,18 @@
 Arrays or tensors go in; every classifier returns an :class:`Accuracy`. Nothing here trains the encoder.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import torch
-from scipy.stats import t
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import MinMaxScaler
 from torch import Tensor
 
-from vergence.diagnostics.estimate import wilson
+from vergence.diagnostics import estimate
 from vergence.tables import Table
 
 Array = Any  # a numpy array or a torch tensor
@@ -131,6 +129,8 @@ def nearest_center(
     return NearestCenter(**vars(scored), classes=classes, weight=weight, bias=bias)
 
 
+nearest_centre = nearest_center  # as it was spelled in the first release
+
 EVALUATIONS = Table(
     "evaluation", {"linear probe": linear_probe, "kNN": knn, "nearest center": nearest_center}, room="evaluation"
 )
@@ -238,14 +238,14 @@ def _saga_probe(
 
 def _scored(predictions: np.ndarray, labels: np.ndarray, classifier: str, **choices: Any) -> Accuracy:
     correct, n = int((predictions == labels).sum()), len(labels)
-    return Accuracy(correct / n, wilson(correct / n, n), n, predictions, classifier, choices)
+    return Accuracy(correct / n, estimate.wilson(correct / n, n), n, predictions, classifier, choices)
 
 
 def _student(values: np.ndarray) -> tuple[float, float]:
     if len(values) < 2:
         return 0.0, 1.0
-    half = float(t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values)))
-    return max(0.0, float(values.mean()) - half), min(1.0, float(values.mean()) + half)
+    low, high = estimate.mean(values).interval
+    return max(0.0, low), min(1.0, high)
 
 
 def _per_class(labels: np.ndarray, count: int, generator: np.random.Generator) -> np.ndarray:

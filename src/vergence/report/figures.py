@@ -74,7 +74,7 @@ def progress(steps: Series, values: Series, *, label: str) -> Figure:
 
 
 def spectrum(singular_values: Series, *, effective_rank: float | None = None) -> Figure:
-    """Singular values of the representation over the largest: a cliff means that directions have died."""
+    """Singular values of the representation over the largest: after a sharp drop the directions are unused."""
     figure, axes = canvas("direction, in order", "singular value / largest")
     values = np.sort(np.asarray(singular_values, dtype=float))[::-1]
     largest = values[0] if values[0] > 0 else 1.0
@@ -177,9 +177,9 @@ def circle_density(z: Float[np.ndarray, "n 2"], *, concentration: float = 60.0) 
 
 
 def trade_off(curves: Mapping[str, Sequence[float]], *, chance: float | None = None) -> Figure:
-    """What epsilon trades in the bound on the error: unstable samples against the room that centers must leave."""
+    """What epsilon trades in the bound on the error: unstable samples against the margin between centers."""
     figure, axes = canvas("epsilon: distance allowed between views of a sample", "")
-    names = {"R": "R, samples less stable", "rho": "rho, room that centers need", "bound": "bound on the error"}
+    names = {"R": "R, share of unstable samples", "rho": "rho, margin that centers need", "bound": "bound on the error"}
     for number, (name, words) in enumerate(names.items()):
         order = np.argsort(curves["epsilon"])
         x, y = (np.asarray(values)[order] for values in (curves["epsilon"], curves[name]))

@@ -7,6 +7,7 @@ import numpy as np
 from markupsafe import Markup
 
 from vergence.report.document import Section, document, section
+from vergence.report.graph import graph_figures
 from vergence.report.pieces import bullets, code, paragraph, percent, picture, table
 from vergence.report.sprite import Sprite, make_sprite
 
@@ -81,7 +82,7 @@ def _graph_section(survey: Any) -> Section | None:
         return None
     drawn = [
         picture(figure, name.capitalize(), description=f"{name} of the augmentation graph")
-        for name, figure in survey.figures().items()
+        for name, figure in graph_figures(survey).items()
     ]
     return section("The augmentation graph", bullets(line.strip() for line in survey.summary().splitlines()), *drawn)
 

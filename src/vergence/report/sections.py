@@ -1,4 +1,4 @@
-"""The sections of a run's page: each takes the record, and is None when the run has nothing to say there."""
+"""The sections of a run's page: each takes the record, and is None when the run has no results for it."""
 
 import shlex
 from collections.abc import Callable, Sequence
@@ -68,7 +68,7 @@ def accuracies(record: Record) -> Section | None:
     if not rows:
         return None
     best = max(rows, key=lambda row: row.accuracy)
-    caption = "An encoder no better than its untrained self has learned nothing that these labels ask for."
+    caption = "An encoder that is no better than an untrained one has learned nothing that predicts these labels."
     words = f"{percent(best.accuracy)}, of {best.features} by {best.classifier}"
     drawing = picture(
         figures.accuracies(rows), caption, description=f"{len(rows)} accuracies, all in the table; the best is {words}."
@@ -170,7 +170,7 @@ def _label_curves(record: Record) -> Markup | None:
 
 
 def _layers(record: Record) -> Markup | None:
-    """A probe after every layer: where the classes part, and where the objective throws them away."""
+    """A probe after every layer: where the classes become separable, and where the objective discards them."""
     cells = [[row.layer, row.width, percent(row.accuracy), _share_interval(row)] for row in record.results.layers]
     caption = "A linear probe after every layer"
     return table(["layer", "width", "accuracy", "interval"], cells, caption=caption) if cells else None
@@ -248,7 +248,7 @@ def _spectrum(record: Record) -> Markup | None:
         return None
     rank = record.results.number("effective_rank")
     words = f"{len(values)} singular values" + ("" if rank is None else f", effective rank {rank:.1f}")
-    caption = "The spectrum: a slow fall uses many directions, a cliff means that the others have died."
+    caption = "The spectrum: a slow decay uses many directions; after a sharp drop the remaining directions are unused."
     return picture(figures.spectrum(np.array(values), effective_rank=rank), caption, description=f"{words}.")
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from vergence.claims.budgets import half_flat_nce, half_info_nce
+from vergence.claims.flatnce.training import half_flat_nce, half_info_nce
 from vergence.objectives import flat_nce, nt_xent
 
 

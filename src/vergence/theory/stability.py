@@ -1,4 +1,4 @@
-"""What alignment buys: the share of samples whose views stay together, measured, and bounded by the alignment loss."""
+"""Stability: the share of samples whose views have nearby features, measured, and bounded by the alignment loss."""
 
 import math
 from typing import Literal

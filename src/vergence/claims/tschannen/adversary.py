@@ -1,4 +1,4 @@
-"""A claim of Tschannen et al.: features may hold everything and be of no use, for encoders can be trained to be bad."""
+"""A claim of Tschannen et al.: features may hold all information and still be useless to a linear classifier."""
 
 import math
 from collections.abc import Iterator
@@ -11,8 +11,18 @@ from torch.nn.functional import cross_entropy, log_softmax
 
 from vergence import evaluation, features
 from vergence.claims.claim import Outcome, claim
-from vergence.claims.infomax import PROBE, along, couplings, ends, inverse_error, places, probe, protocol, seeded
-from vergence.claims.laboratory import Laboratory, Row, column, mean, spoken
+from vergence.claims.laboratory import Laboratory, Row, column, mean, stated
+from vergence.claims.tschannen.infomax import (
+    PROBE,
+    along,
+    couplings,
+    ends,
+    inverse_error,
+    places,
+    probe,
+    protocol,
+    seeded,
+)
 from vergence.config import Config
 from vergence.learning import loop
 from vergence.runs import assembly
@@ -27,7 +37,6 @@ INVERTED = 1e-3  # largest error of an inverse, in float64, that counts as none
 @claim(
     66,
     "An invertible encoder can be trained to be worse for a linear probe than the pixels are.",
-    source="tschannen",
     kind="training",
     tolerance="every seed below the pixels, inverse error < 1e-3 in float64",
     minutes=5.0,
@@ -45,7 +54,7 @@ def an_invertible_encoder_can_be_bad(laboratory: Laboratory) -> Outcome:
     error, rounded = max(column(after, "inverse")), max(column(after, "inverse_float32"))
     return Outcome(
         min(worse) > 0 and error < INVERTED,
-        f"accuracy {spoken(after, 'accuracy')}, of the pixels {mean(after, 'pixels'):.3f}; "
+        f"accuracy {stated(after, 'accuracy')}, of the pixels {mean(after, 'pixels'):.3f}; "
         f"largest inverse error {error:.0e} in float64, {rounded:.0e} in float32, as affine couplings grow steep",
         {"below_the_pixels": worse, "inverse_error": error},
         {

@@ -1,4 +1,4 @@
-"""Claims 71-80: the spectral contrastive loss and the augmentation graph. An erratum is a hundred above the truth."""
+"""Claims about the spectral contrastive loss and the augmentation graph."""
 
 import itertools
 
@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from vergence.claims.claim import Outcome, claim, within
+from vergence.claims.draws import gaussian
 from vergence.objectives import spectral
 from vergence.theory.graph import (
     AugmentationGraph,
@@ -21,19 +22,15 @@ from vergence.theory.graph import (
 
 
 def _world(seed: int, samples: int = 8, nodes: int = 12) -> AugmentationGraph:
-    """A random kernel over few augmentations, with a random prior: every augmentation can happen."""
+    """A random kernel over few augmentations, with a random prior: every augmentation has a positive probability."""
     rng = np.random.default_rng(seed)
     kernel = rng.dirichlet(np.full(nodes, 0.3), size=samples)
     return AugmentationGraph.from_kernel(kernel, prior=rng.dirichlet(np.ones(samples)))
 
 
-def _normal(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-
-
 def _minimized(graph: AugmentationGraph, k: int) -> Tensor:
     """Features that L-BFGS finds from a random start."""
-    f = (0.5 * _normal(graph.nodes, k)).requires_grad_()
+    f = (0.5 * gaussian(graph.nodes, k)).requires_grad_()
     solver = torch.optim.LBFGS(
         [f], max_iter=300, tolerance_grad=1e-13, tolerance_change=0, line_search_fn="strong_wolfe"
     )
@@ -57,13 +54,12 @@ def _sub_graphs() -> AugmentationGraph:
 @claim(
     71,
     "The matrix factorization loss is the spectral loss plus a constant, the squared norm of the normalized adjacency.",
-    source="haochen",
     tolerance="1e-9",
 )
 def factorization_is_the_spectral_loss() -> Outcome:
     errors = []
     for seed in range(20):
-        graph, f = _world(seed), _normal(12, 3, seed=seed)
+        graph, f = _world(seed), gaussian(12, 3, seed=seed)
         constant = graph.normalized.power(2).sum()
         difference = matrix_factorization_loss(f, graph) - spectral_population_loss(f, graph)
         errors.append(abs(difference.item() - constant))
@@ -74,7 +70,6 @@ def factorization_is_the_spectral_loss() -> Outcome:
     72,
     "The least population loss of k features is minus the sum of the top k squared eigenvalues; the features then span "
     "the top k eigenvectors, and E[f f'] has those eigenvalues.",
-    source="haochen",
     tolerance="1e-6; angle 0.01 degrees",
 )
 def minimum_is_the_top_eigenspace() -> Outcome:
@@ -93,7 +88,6 @@ def minimum_is_the_top_eigenspace() -> Outcome:
     73,
     "The normalized adjacency is positive semi-definite with largest eigenvalue one, and the degree of an augmentation "
     "is its probability.",
-    source="haochen",
     tolerance="1e-10",
 )
 def kernels_make_positive_graphs() -> Outcome:
@@ -109,7 +103,6 @@ def kernels_make_positive_graphs() -> Outcome:
 @claim(
     74,
     "The eigenvalue one is repeated once per connected component, and the components are linearly separable.",
-    source="haochen",
     tolerance="exact",
 )
 def components_are_separable() -> Outcome:
@@ -130,24 +123,20 @@ def components_are_separable() -> Outcome:
     75,
     "Scaling each feature row by a positive number and mixing the columns by an invertible matrix leaves the error of "
     "the best linear probe alone.",
-    source="haochen",
     tolerance="equal predictions",
 )
 def probe_ignores_scaling_and_mixing() -> Outcome:
     changed = 0
     for seed in range(20):
-        features, head = _normal(50, 6, seed=seed), _normal(6, 4, seed=seed + 100)
-        scales, mixing = _normal(50, 1, seed=seed + 200).exp(), _normal(6, 6, seed=seed + 300)
+        features, head = gaussian(50, 6, seed=seed), gaussian(6, 4, seed=seed + 100)
+        scales, mixing = gaussian(50, 1, seed=seed + 200).exp(), gaussian(6, 6, seed=seed + 300)
         moved = (scales * features @ mixing) @ torch.linalg.solve(mixing, head)
         changed += int((moved.argmax(1) != (features @ head).argmax(1)).sum())
     return Outcome(changed == 0, f"{changed} of 1000 predictions changed")
 
 
 @claim(
-    76,
-    "What the top k eigenvectors leave of the labels is at most y'Ly / (1 - gamma_{k+1}).",
-    source="haochen",
-    tolerance="no violation",
+    76, "What the top k eigenvectors leave of the labels is at most y'Ly / (1 - gamma_{k+1}).", tolerance="no violation"
 )
 def label_residual_is_bounded() -> Outcome:
     slacks = []
@@ -160,17 +149,16 @@ def label_residual_is_bounded() -> Outcome:
 @claim(
     77,
     "The batch estimate of the spectral loss is unbiased, and equals the authors' code for every mu.",
-    source="haochen",
     tolerance="1e-12",
 )
 def batch_estimate_is_unbiased() -> Outcome:
     graph = _world(0, samples=3, nodes=3)
-    f = 0.4 * torch.nn.functional.normalize(_normal(3, 2))
+    f = 0.4 * torch.nn.functional.normalize(gaussian(3, 2))
     edges = torch.from_numpy(graph.adjacency.toarray())
     pairs = list(itertools.product(range(3), repeat=2))
     batches = itertools.product(pairs, repeat=2)
     mean = sum((edges[a] * edges[b] * spectral(f[[a[0], b[0]]], f[[a[1], b[1]]])).item() for a, b in batches)
-    z1, z2 = _normal(7, 4, seed=1), _normal(7, 4, seed=2)
+    z1, z2 = gaussian(7, 4, seed=1), gaussian(7, 4, seed=2)
     gaps = [abs(spectral(z1, z2, mu=mu).item() - _authors(z1, z2, mu)) for mu in (0.5, 1.0, 3.0, 10.0)]
     return within(max(abs(mean - spectral_population_loss(f, graph).item()), *gaps), 1e-12)
 
@@ -188,11 +176,10 @@ def _authors(z1: Tensor, z2: Tensor, mu: float) -> float:
     78,
     "mu clips rows to the ball of radius sqrt(mu) and never lengthens short ones; on rows that long the loss is "
     "-2 u.u+ + mu (u.u')^2.",
-    source="haochen",
     tolerance="1e-12",
 )
 def mu_clips_to_the_ball() -> Outcome:
-    u1, u2 = (torch.nn.functional.normalize(_normal(6, 4, seed=seed)) for seed in (1, 2))
+    u1, u2 = (torch.nn.functional.normalize(gaussian(6, 4, seed=seed)) for seed in (1, 2))
     scores = u1 @ u2.T
     attraction, repulsion = scores.diagonal().mean(), (scores**2).fill_diagonal_(0).sum() / 30
     errors = []
@@ -202,30 +189,20 @@ def mu_clips_to_the_ball() -> Outcome:
     return within(torch.stack(errors).abs().max().item(), 1e-12)
 
 
-@claim(
-    79,
-    "The conductance of a single augmentation is one minus the share of its self-loop.",
-    source="haochen",
-    tolerance="1e-12",
-)
+@claim(79, "The conductance of a single augmentation is one minus the share of its self-loop.", tolerance="1e-12")
 def conductance_counts_self_loops() -> Outcome:
     graph = _world(0)
     loops = graph.adjacency.diagonal() / graph.degrees.numpy()
     return within(np.abs(graph.conductance(range(12)).numpy() - (1 - loops)).max(), 1e-12)
 
 
-@claim(179, "A set of one augmentation has conductance one.", source="haochen", false=True, tolerance="strict")
+@claim(179, "A set of one augmentation has conductance one.", false=True, tolerance="strict")
 def singletons_do_not_leak_everything() -> Outcome:
     singles = _world(0).conductance(range(12))
     return Outcome(bool((singles > 1 - 1e-9).all()), f"conductances from {singles.min():.3f} to {singles.max():.3f}")
 
 
-@claim(
-    80,
-    "The embedding must have as many dimensions as the sub-graphs that the task tells apart.",
-    source="haochen",
-    tolerance="1e-12",
-)
+@claim(80, "The embedding must have as many dimensions as the sub-graphs that the task tells apart.", tolerance="1e-12")
 def dimensions_must_reach_the_sub_graphs() -> Outcome:
     graph, nodes = _sub_graphs(), np.arange(24)
     tasks = {"class": nodes // 8, "parity of the sub-graph": nodes // 4 % 2}
@@ -238,24 +215,17 @@ def dimensions_must_reach_the_sub_graphs() -> Outcome:
 @claim(
     171,
     "An edge is the probability that its two images are augmentations of the same image.",
-    source="haochen",
     false=True,
     tolerance="strict",
 )
 def edges_are_joint_probabilities() -> Outcome:
     graph = AugmentationGraph.from_kernel(np.eye(4))
     loop = graph.adjacency[0, 0]
-    words = f"images that surely share their source have an edge of {loop:.2f}; all edges together sum to one"
+    words = f"images that share their source with certainty have an edge of {loop:.2f}; all edges together sum to one"
     return Outcome(bool(abs(loop - 1) < 1e-9), words)
 
 
-@claim(
-    172,
-    "The learned features are the eigenvectors of the graph, row for row.",
-    source="haochen",
-    false=True,
-    tolerance="1e-6",
-)
+@claim(172, "The learned features are the eigenvectors of the graph, row for row.", false=True, tolerance="1e-6")
 def features_are_rescaled_eigenvectors() -> Outcome:
     graph = _world(0)
     raw = subspace_alignment(graph.eigenvectors(3), graph).largest_angle
@@ -265,11 +235,7 @@ def features_are_rescaled_eigenvectors() -> Outcome:
 
 
 @claim(
-    173,
-    "Any weighted graph is factorized exactly by as many features as it has nodes.",
-    source="haochen",
-    false=True,
-    tolerance="1e-6",
+    173, "Any weighted graph is factorized exactly by as many features as it has nodes.", false=True, tolerance="1e-6"
 )
 def only_positive_graphs_factorize() -> Outcome:
     triangle = AugmentationGraph.from_adjacency(np.ones((3, 3)) - np.eye(3))

@@ -10,7 +10,7 @@ from torch.nn.functional import normalize
 
 from vergence import evaluation, features
 from vergence.claims.claim import Outcome, claim
-from vergence.claims.laboratory import Laboratory, Row, column, mean, spoken
+from vergence.claims.laboratory import Laboratory, Row, column, mean, stated
 from vergence.config import Optim
 from vergence.diagnostics import alignment, uniformity
 from vergence.learning import loop, optimizers
@@ -70,7 +70,6 @@ def fine_tuned(parts: Assembled) -> Row:
 @claim(
     18,
     "Accuracy is an inverted U in the weight of alignment over uniformity, and alignment alone collapses.",
-    source="wang_isola",
     kind="training",
     tolerance="both ends below the peak by more than the spread over seeds; potential above 0.5",
     minutes=10.0,
@@ -79,9 +78,9 @@ def weights_give_an_inverted_u(laboratory: Laboratory) -> Outcome:
     cells = {share: _balanced(laboratory, share) for share in SHARES}
     peak, alone = _peak(cells), cells[1.0]
     words = (
-        f"accuracy of the output {spoken(cells[0.0], OUTPUT)} with uniformity alone, {spoken(cells[peak], OUTPUT)} at "
-        f"the best ratio {_ratio(peak)}, {spoken(alone, OUTPUT)} with alignment alone, where the average potential is "
-        f"{spoken(alone, 'potential')} and the probe magnifies what is left; {_collapse(cells)}"
+        f"accuracy of the output {stated(cells[0.0], OUTPUT)} with uniformity alone, {stated(cells[peak], OUTPUT)} at "
+        f"the best ratio {_ratio(peak)}, {stated(alone, OUTPUT)} with alignment alone, where the average potential is "
+        f"{stated(alone, 'potential')} and the probe scales up what remains; {_collapse(cells)}"
     )
     across = "share of alignment in the weights (5 to 1 is 0.83)"
     accuracy = {name: {x: column(rows, name) for x, rows in cells.items()} for name in (OUTPUT, REPRESENTATION)}
@@ -97,13 +96,12 @@ def weights_give_an_inverted_u(laboratory: Laboratory) -> Outcome:
 @claim(
     19,
     "Fine-tuning with only one of alignment and uniformity makes the other worse.",
-    source="wang_isola",
     kind="training",
     tolerance="every seed",
     minutes=2.0,
 )
 def one_alone_degrades_the_other(laboratory: Laboratory) -> Outcome:
-    # A temperature of 2.5, as in the paper, leaves both something to gain.
+    # A temperature of 2.5, as in the paper, leaves room for both to improve.
     rows = laboratory.trials(method="simclr", objective={"temperature": 2.5}, measure=fine_tuned)
     stages = {name: [row[name] for row in rows] for name in ("before", *TUNING)}
     scattered = [
@@ -115,8 +113,8 @@ def one_alone_degrades_the_other(laboratory: Laboratory) -> Outcome:
         for before, after in zip(stages["before"], stages["uniformity only"], strict=True)
     ]
     words = "; ".join(
-        f"{name}: alignment {spoken(part, 'alignment')}, uniformity {spoken(part, 'uniformity')}, accuracy "
-        f"{spoken(part, OUTPUT)}"
+        f"{name}: alignment {stated(part, 'alignment')}, uniformity {stated(part, 'uniformity')}, accuracy "
+        f"{stated(part, OUTPUT)}"
         for name, part in stages.items()
     )
     pictures = {
@@ -134,14 +132,13 @@ def one_alone_degrades_the_other(laboratory: Laboratory) -> Outcome:
 @claim(
     202,
     "Accuracy is an inverted U in the temperature of the contrastive loss.",
-    source="wang_isola",
     kind="training",
     tolerance="both ends below the peak by more than the spread over seeds",
     minutes=6.0,
 )
 def temperature_gives_an_inverted_u(laboratory: Laboratory) -> Outcome:
     cells = {temperature: _contrastive(laboratory, temperature) for temperature in TEMPERATURES}
-    words = "accuracy of the output " + ", ".join(f"{spoken(rows, OUTPUT)} at {x:g}" for x, rows in cells.items())
+    words = "accuracy of the output " + ", ".join(f"{stated(rows, OUTPUT)} at {x:g}" for x, rows in cells.items())
     accuracy = {name: {x: column(rows, name) for x, rows in cells.items()} for name in (OUTPUT, REPRESENTATION)}
     picture = curves(accuracy, "temperature", "accuracy of a linear probe", logarithmic=True)
     figures = {f"{x:g}": _averages(rows) for x, rows in cells.items()}
@@ -151,7 +148,6 @@ def temperature_gives_an_inverted_u(laboratory: Laboratory) -> Outcome:
 @claim(
     203,
     "Training for alignment and uniformity needs batches of about 16 or more.",
-    source="wang_isola",
     kind="training",
     tolerance="2 below 16 by more than the spread over seeds, 16 within a tenth of the best",
     minutes=7.0,
@@ -166,7 +162,7 @@ def small_batches_lose(laboratory: Laboratory) -> Outcome:
     loses = mean(ours[16], OUTPUT) - mean(ours[2], OUTPUT) > _spread(ours[16], ours[2])
     holds = loses and mean(ours[16], OUTPUT) > 0.9 * mean(ours[_peak(ours)], OUTPUT)
     words = "; ".join(
-        f"{name}: " + ", ".join(f"{spoken(rows, OUTPUT)} in batches of {batch:g}" for batch, rows in group.items())
+        f"{name}: " + ", ".join(f"{stated(rows, OUTPUT)} in batches of {batch:g}" for batch, rows in group.items())
         for name, group in cells.items()
     )
     accuracy = {name: {batch: column(rows, OUTPUT) for batch, rows in group.items()} for name, group in cells.items()}
@@ -178,7 +174,6 @@ def small_batches_lose(laboratory: Laboratory) -> Outcome:
 @claim(
     204,
     "Alignment and uniformity, optimized directly, reach the accuracy of the contrastive loss on images.",
-    source="wang_isola",
     kind="training",
     tolerance="not below by more than the spread over seeds, each at its best setting",
     minutes=16.0,
@@ -188,12 +183,9 @@ def direct_optimization_is_on_par(laboratory: Laboratory) -> Outcome:
     contrastive = {temperature: _contrastive(laboratory, temperature) for temperature in TEMPERATURES}
     best, rival = direct[_peak(direct)], contrastive[_peak(contrastive)]
     holds = mean(best, OUTPUT) > mean(rival, OUTPUT) - _spread(best, rival)
-    named = {
-        f"direct, ratio {_ratio(_peak(direct))}": best,
-        f"contrastive, temperature {_peak(contrastive):g}": rival,
-    }
+    named = {f"direct, ratio {_ratio(_peak(direct))}": best, f"contrastive, temperature {_peak(contrastive):g}": rival}
     words = "; ".join(
-        f"{name}: output {spoken(rows, OUTPUT)}, representation {spoken(rows, REPRESENTATION)}"
+        f"{name}: output {stated(rows, OUTPUT)}, representation {stated(rows, REPRESENTATION)}"
         for name, rows in named.items()
     )
     accuracy = {key: {name: column(rows, key) for name, rows in named.items()} for key in (OUTPUT, REPRESENTATION)}
@@ -250,8 +242,8 @@ def _ratio(share: float) -> str:
 
 
 def _collapse(cells: Mapping[float, Sequence[Row]]) -> str:
-    standing = [share for share in cells if mean(cells[share], "potential") <= COLLAPSED]
-    beyond = [share for share in cells if share > max(standing, default=-1.0)]
-    if not standing or not beyond:
-        return f"{'no' if standing else 'all'} weights collapse"
-    return f"collapse sets in between the ratios {_ratio(max(standing))} and {_ratio(beyond[0])}"
+    uncollapsed = [share for share in cells if mean(cells[share], "potential") <= COLLAPSED]
+    beyond = [share for share in cells if share > max(uncollapsed, default=-1.0)]
+    if not uncollapsed or not beyond:
+        return f"{'no' if uncollapsed else 'all'} weights collapse"
+    return f"collapse begins between the ratios {_ratio(max(uncollapsed))} and {_ratio(beyond[0])}"

@@ -15,7 +15,8 @@ from torch.nn.functional import normalize
 
 from vergence import evaluation, features, objectives
 from vergence.claims.claim import Outcome, claim
-from vergence.claims.laboratory import Laboratory, Row, column, lead, mean, spoken
+from vergence.claims.draws import directions, gaussian
+from vergence.claims.laboratory import Laboratory, Row, column, lead, mean, stated
 from vergence.config import Config
 from vergence.diagnostics import uniformity
 from vergence.encoders import with_width
@@ -70,7 +71,6 @@ def supervised_on_the_circle(config: Config) -> Row:
     201,
     "On the circle, features of CIFAR-10 are nearly uniform after contrastive training, less so after supervised "
     "training, and not at all at random initialization.",
-    source="wang_isola",
     kind="training",
     tolerance="order of mean potentials over seeds",
     minutes=4.0,
@@ -90,8 +90,8 @@ def features_on_the_circle(laboratory: Laboratory) -> Outcome:
     floor = math.exp(objectives.uniformity_floor(2, t=2.0))
     potentials = {kind: mean(rows, "potential") for kind, rows in kinds.items()}
     words = "; ".join(
-        f"{kind} {spoken(rows, 'potential')}" + (f" (paper {PRINTED[kind]:.4f})" if kind in PRINTED else "")
-        + f", accuracy {spoken(rows, 'accuracy')}"
+        f"{kind} {stated(rows, 'potential')}" + (f" (paper {PRINTED[kind]:.4f})" if kind in PRINTED else "")
+        + f", accuracy {stated(rows, 'accuracy')}"
         for kind, rows in kinds.items()
     )  # fmt: skip
     panels = {f"{kind}: {rows[0]['potential']:.3f}": np.array(rows[0]["counts"]) for kind, rows in kinds.items()}
@@ -114,13 +114,12 @@ def features_on_the_circle(laboratory: Laboratory) -> Outcome:
 @claim(
     205,
     "Points that minimize the pairwise Gaussian potential converge to the uniform law.",
-    source="wang_isola",
     kind="monte_carlo",
     tolerance="64 points: potential within 0.1 %, harmonics of degree 1 to 4 under 1 % of random points'; 16: more",
 )
 def minimizers_are_uniform() -> Outcome:
     few, many = POINTS
-    starts = {(n, d): [_points(n, d, seed) for seed in range(STARTS)] for n in POINTS for d in (2, 3)}
+    starts = {(n, d): [gaussian(n, d, seed=seed) for seed in range(STARTS)] for n in POINTS for d in (2, 3)}
     ends = {cell: [_minimized(z) for z in points] for cell, points in starts.items()}
     excess = {n: max(_excess(z) for d in (2, 3) for z in ends[n, d]) for n in POINTS}
     power = max(_power(z, degree) for d in (2, 3) for z in ends[many, d] for degree in DEGREES[:4])
@@ -142,12 +141,11 @@ def minimizers_are_uniform() -> Outcome:
 @claim(
     206,
     "Without normalization the softmax can be made arbitrarily sharp by scaling the features.",
-    source="wang_isola",
     tolerance="loss under 1e-8 unnormalized, unchanged to 1e-12 normalized",
 )
 def scaling_sharpens_the_softmax() -> Outcome:
-    z1 = normalize(_points(64, 16, 0), dim=1)
-    z2 = normalize(z1 + 0.3 * normalize(_points(64, 16, 1), dim=1), dim=1)
+    z1 = directions(64, 16)
+    z2 = normalize(z1 + 0.3 * directions(64, 16, seed=1), dim=1)
     raw = {
         factor: math.log(64) - float(BOUNDS["info_nce"](InnerProduct()(factor * z1, factor * z2))) for factor in FACTORS
     }
@@ -163,10 +161,6 @@ def scaling_sharpens_the_softmax() -> Outcome:
     cells = {name: {x: [loss] for x, loss in values.items()} for name, values in series.items()}
     picture = curves(cells, "factor on all features", "contrastive loss in nats", logarithmic=True)
     return Outcome(falls and change < 1e-12, words, {"raw": losses, "normalized": unit[1.0]}, {"loss": picture})
-
-
-def _points(n: int, d: int, seed: int) -> Tensor:
-    return torch.randn(n, d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
 def _minimized(z: Tensor) -> Tensor:

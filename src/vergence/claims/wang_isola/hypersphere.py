@@ -1,4 +1,4 @@
-"""Claims 1-17 and 20: alignment, uniformity, and the limit of the contrastive loss."""
+"""Claims about alignment, uniformity, and the limit of the contrastive loss."""
 
 import math
 
@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from vergence.claims.claim import Outcome, claim, within
+from vergence.claims.draws import directions, gaussian
 from vergence.objectives import (
     OBJECTIVES,
     align_uniform,
@@ -20,17 +21,13 @@ from vergence.objectives import (
 )
 from vergence.theory import hypersphere as limits
 
-# The others look at columns one by one, so a rotation changes them.
+# These treat columns one by one, so a rotation changes them.
 BY_COLUMNS = ("barlow_twins", "vicreg")
 
 
-def _directions(n: int, d: int, seed: int = 0) -> Tensor:
-    return normalize(torch.randn(n, d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)), dim=1)
-
-
 def _pairs(n: int, d: int, noise: float = 0.3, seed: int = 0) -> tuple[Tensor, Tensor]:
-    z = _directions(n, d, seed)
-    return z, normalize(z + noise * _directions(n, d, seed + 1), dim=1)
+    z = directions(n, d, seed)
+    return z, normalize(z + noise * directions(n, d, seed + 1), dim=1)
 
 
 def _with_self_pairs(z: Tensor, t: float) -> float:
@@ -39,7 +36,7 @@ def _with_self_pairs(z: Tensor, t: float) -> float:
     return math.log(((n - 1) * math.exp(float(uniformity(z, t=t))) + 1) / n)
 
 
-@claim(1, "For unit vectors, |u - v|^2 = 2 - 2 u.v.", source="wang_isola", tolerance="1e-12")
+@claim(1, "For unit vectors, |u - v|^2 = 2 - 2 u.v.", tolerance="1e-12")
 def unit_distance() -> Outcome:
     z1, z2 = _pairs(64, 16)
     return within(abs(float(alignment(z1, z2) - (2 - 2 * (z1 * z2).sum(1).mean()))), 1e-12)
@@ -48,7 +45,6 @@ def unit_distance() -> Outcome:
 @claim(
     2,
     "The uniform law on the sphere has uniformity -2t + log 0F1(; d/2; t^2).",
-    source="wang_isola",
     kind="monte_carlo",
     tolerance="5 standard errors",
 )
@@ -56,37 +52,28 @@ def uniform_law() -> Outcome:
     worst = 0.0
     for d in (2, 3, 16, 128):
         closed = hyp0f1(d / 2, 4.0) * math.exp(-4)
-        values = [math.exp(float(uniformity(_directions(64, d, seed), t=2.0))) for seed in range(100)]
+        values = [math.exp(float(uniformity(directions(64, d, seed), t=2.0))) for seed in range(100)]
         error = np.std(values) / math.sqrt(len(values))
         worst = max(worst, abs(np.mean(values) - closed) / error, abs(uniformity_floor(d) - math.log(closed)) / 1e-12)
     return Outcome(bool(worst < 5), f"largest deviation {worst:.1f} standard errors over d = 2, 3, 16, 128")
 
 
-@claim(
-    3, "On the circle at t = 2 the average potential is e^-4 I_0(4) = 0.2070.", source="wang_isola", tolerance="1e-9"
-)
+@claim(3, "On the circle at t = 2 the average potential is e^-4 I_0(4) = 0.2070.", tolerance="1e-9")
 def circle_potential() -> Outcome:
     return within(abs(math.exp(uniformity_floor(2, t=2.0)) - i0e(4.0)), 1e-9)
 
 
-@claim(
-    4, "No law has a lower potential than the uniform one.", source="wang_isola", tolerance="1e-12 on 60 finite laws"
-)
+@claim(4, "No law has a lower potential than the uniform one.", tolerance="1e-12 on 60 finite laws")
 def uniform_law_is_best() -> Outcome:
     slack = math.inf
     for seed in range(20):
-        clusters = _directions(3, 3, seed).repeat(5, 1) + 0.1 * _directions(15, 3, seed + 50)
-        for z in (_directions(40, 3, seed), clusters, torch.eye(3, dtype=torch.float64)[[0, 0, 1, 2]]):
+        clusters = directions(3, 3, seed).repeat(5, 1) + 0.1 * directions(15, 3, seed + 50)
+        for z in (directions(40, 3, seed), clusters, torch.eye(3, dtype=torch.float64)[[0, 0, 1, 2]]):
             slack = min(slack, _with_self_pairs(z, 2.0) - uniformity_floor(3, t=2.0))
     return Outcome(slack >= -1e-12, f"smallest excess {slack:.3g}")
 
 
-@claim(
-    5,
-    "Over distinct pairs, N points of a simplex reach -2tN/(N-1), below the uniform law.",
-    source="wang_isola",
-    tolerance="1e-10",
-)
+@claim(5, "Over distinct pairs, N points of a simplex reach -2tN/(N-1), below the uniform law.", tolerance="1e-10")
 def simplex() -> Outcome:
     n, t = 6, 2.0
     corners = torch.eye(n, dtype=torch.float64) - 1 / n
@@ -96,19 +83,16 @@ def simplex() -> Outcome:
 
 
 @claim(
-    6,
-    "The supplement's 2/(K(K-1)) times the sum over i != j is the loss of the code plus log 2.",
-    source="wang_isola",
-    tolerance="1e-12",
+    6, "The supplement's 2/(K(K-1)) times the sum over i != j is the loss of the code plus log 2.", tolerance="1e-12"
 )
 def supplement_normalization() -> Outcome:
-    z = _directions(12, 5)
+    z = directions(12, 5)
     kernel = torch.exp(-2 * torch.cdist(z, z).square()).fill_diagonal_(0)
     printed = (2 / (12 * 11) * kernel.sum()).log()
     return within(abs(float(printed - uniformity(z, t=2.0)) - math.log(2)), 1e-12)
 
 
-@claim(7, "The gradient of alignment pulls views together: its sign is plus.", source="wang_isola", tolerance="strict")
+@claim(7, "The gradient of alignment pulls views together: its sign is plus.", tolerance="strict")
 def alignment_pulls() -> Outcome:
     z1, z2 = _pairs(32, 8, noise=1.0)
     z1.requires_grad_()
@@ -121,7 +105,6 @@ def alignment_pulls() -> Outcome:
 @claim(
     8,
     "The contrastive loss minus log M tends to alignment plus uniformity as M grows.",
-    source="wang_isola",
     kind="monte_carlo",
     tolerance="2c/M and 5 standard errors",
 )
@@ -143,7 +126,6 @@ def contrastive_limit() -> Outcome:
 @claim(
     9,
     "M times the deviation from the limit tends to a constant: the rate is 1/M, not the paper's M^(-2/3).",
-    source="wang_isola",
     kind="monte_carlo",
     tolerance="10 %",
 )
@@ -157,7 +139,7 @@ def rate_of_the_limit() -> Outcome:
     return Outcome(error < 0.1, f"M x deviation {parts[0]:.4f}, {parts[1]:.4f}; constant {constant:.4f}")
 
 
-@claim(10, "The deviation from the limit is at most e^(2/T) / M.", source="wang_isola", kind="monte_carlo")
+@claim(10, "The deviation from the limit is at most e^(2/T) / M.", kind="monte_carlo")
 def deviation_bound() -> Outcome:
     z1, z2 = _pairs(24, 4)
     certificates = [
@@ -169,23 +151,18 @@ def deviation_bound() -> Outcome:
     return Outcome(all(certificate.holds for certificate in certificates), f"smallest slack {slack:.2g}")
 
 
-@claim(11, "log E e^(u.v/T) = 1/T + uniformity at t = 1/(2T).", source="wang_isola", tolerance="1e-12")
+@claim(11, "log E e^(u.v/T) = 1/T + uniformity at t = 1/(2T).", tolerance="1e-12")
 def potential_is_uniformity() -> Outcome:
-    z, temperature = _directions(20, 6), 0.3
+    z, temperature = directions(20, 6), 0.3
     i, j = torch.triu_indices(20, 20, 1)
     direct = ((z[i] * z[j]).sum(1) / temperature).exp().mean().log()
     return within(abs(float(direct - 1 / temperature - uniformity(z, t=1 / (2 * temperature)))), 1e-12)
 
 
-@claim(
-    12,
-    "E log E <= log E E for the potential, with equality where every point has the same.",
-    source="wang_isola",
-    tolerance="1e-12",
-)
+@claim(12, "E log E <= log E E for the potential, with equality where every point has the same.", tolerance="1e-12")
 def logarithm_inside() -> Outcome:
     angles = 2 * math.pi * torch.arange(7, dtype=torch.float64) / 7
-    polygon, cloud = torch.stack([angles.cos(), angles.sin()], 1), _directions(20, 3)
+    polygon, cloud = torch.stack([angles.cos(), angles.sin()], 1), directions(20, 3)
     gaps = [_with_self_pairs(z, 1.0) + 2 - float(limits.uniformity_potential(z)) for z in (polygon, cloud)]
     return Outcome(abs(gaps[0]) < 1e-12 < gaps[1], f"gap {gaps[0]:.1e} for a polygon, {gaps[1]:.3g} for a cloud")
 
@@ -193,13 +170,12 @@ def logarithm_inside() -> Outcome:
 @claim(
     13,
     "The mean inner product is minimized by two opposite points, which do not minimize uniformity.",
-    source="wang_isola",
     tolerance="strict",
 )
 def two_points() -> Outcome:
-    u = _directions(1, 3)
+    u = directions(1, 3)
     z = torch.cat([u, -u]).repeat(8, 1)
-    # Distinct pairs leave the n self-pairs out: their mean is -1/(n-1) where the law's is nought.
+    # Distinct pairs leave the n self-pairs out: their mean is -1/(n-1) where the law's is 0.
     mean = (15 * float(linear_contrastive(z, z) + 1) + 1) / 16
     excess = _with_self_pairs(z, 2.0) - uniformity_floor(3, t=2.0)
     return Outcome(abs(mean) < 1e-12 and excess > 0.1, f"|E u|^2 = {abs(mean):.0e}, excess uniformity {excess:.3f}")
@@ -208,12 +184,11 @@ def two_points() -> Outcome:
 @claim(
     14,
     "The uniformity term of the limit is minus the entropy of a von Mises-Fisher kernel estimate, plus a constant.",
-    source="wang_isola",
     tolerance="1e-10",
 )
 def kernel_entropy() -> Outcome:
     d, temperature = 5, 0.4
-    kappa, z = 1 / temperature, _directions(30, d)
+    kappa, z = 1 / temperature, directions(30, d)
     log_constant = (
         (d / 2 - 1) * math.log(kappa) - d / 2 * math.log(2 * math.pi) - math.log(ive(d / 2 - 1, kappa)) - kappa
     )
@@ -223,28 +198,18 @@ def kernel_entropy() -> Outcome:
     return within(max(abs(potential + entropy + log_constant), abs(product - entropy)), 1e-10)
 
 
-@claim(
-    15,
-    "A collapsed encoder has alignment 0, uniformity 0 and contrastive loss log(M + 1).",
-    source="wang_isola",
-    tolerance="1e-12",
-)
+@claim(15, "A collapsed encoder has alignment 0, uniformity 0 and contrastive loss log(M + 1).", tolerance="1e-12")
 def collapsed() -> Outcome:
-    z = _directions(1, 5).repeat(9, 1)
+    z = directions(1, 5).repeat(9, 1)
     loss = info_nce(z, z, negatives=z[:1].repeat(31, 1), temperature=0.1)
     errors = (alignment(z, z), uniformity(z), loss - math.log(32))
     return within(max(abs(float(error)) for error in errors), 1e-12)
 
 
-@claim(
-    16,
-    "Rotating all embeddings changes no loss of inner products and distances.",
-    source="wang_isola",
-    tolerance="1e-10",
-)
+@claim(16, "Rotating all embeddings changes no loss of inner products and distances.", tolerance="1e-10")
 def rotation() -> Outcome:
     z1, z2 = _pairs(16, 6)
-    turn = torch.linalg.qr(_directions(6, 6, seed=9))[0]
+    turn = torch.linalg.qr(directions(6, 6, seed=9))[0]
     worst = 0.0
     for name in set(OBJECTIVES) - set(BY_COLUMNS):
         extra = {"uniformity": lambda z: (), "supervised": lambda z: (z, torch.arange(16) % 3)}.get(
@@ -258,12 +223,10 @@ def rotation() -> Outcome:
 @claim(
     17,
     "Collapse is locally stable exactly where the noise fraction of the features exceeds t w_u / w_a.",
-    source="wang_isola",
     tolerance="sign of the loss at scale 0.01",
 )
 def collapse_is_stable() -> Outcome:
-    generator = torch.Generator().manual_seed(0)
-    signal, noise1, noise2 = torch.randn(3, 512, dtype=torch.float64, generator=generator)
+    signal, noise1, noise2 = gaussian(3, 512)
     threshold, seen = 2.0 * 1.0 / 4.0, {}
     for fraction in (0.3, 0.4, 0.6, 0.7):
         views = []
@@ -276,13 +239,10 @@ def collapse_is_stable() -> Outcome:
 
 
 @claim(
-    20,
-    "MoCo's intra-batch uniformity is a mean over K N queue pairs and K (K - 1) / 2 batch pairs.",
-    source="wang_isola",
-    tolerance="1e-10",
+    20, "MoCo's intra-batch uniformity is a mean over K N queue pairs and K (K - 1) / 2 batch pairs.", tolerance="1e-10"
 )
 def intra_batch_uniformity() -> Outcome:
-    batch, queue, t = _directions(6, 4), _directions(10, 4, seed=1), 2.0
+    batch, queue, t = directions(6, 4), directions(10, 4, seed=1), 2.0
     distances = [float((u - v).square().sum()) for u in batch for v in queue]
     distances += [float((batch[i] - batch[j]).square().sum()) for i in range(6) for j in range(i)]
     loop = math.log(sum(math.exp(-t * distance) for distance in distances) / len(distances))

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from vergence import evaluation, features
 from vergence.claims.claim import Outcome, claim
-from vergence.claims.laboratory import Laboratory, Row, column, mean, spoken
-from vergence.claims.tschannen import log_condition_numbers
+from vergence.claims.laboratory import Laboratory, Row, column, mean, stated
+from vergence.claims.tschannen.encoders import log_condition_numbers
 from vergence.config import Config, Optim, Watching
 from vergence.data import Samples
 from vergence.learning import loop, optimizers
@@ -34,7 +34,6 @@ PROBE = "accuracy of a linear probe"
 @claim(
     65,
     "Accuracy rises while an invertible encoder raises InfoNCE, though the information cannot change.",
-    source="tschannen",
     kind="training",
     tolerance="mean rise > 0.01, inverse error < 1e-3",
     minutes=4.2,
@@ -47,7 +46,7 @@ def accuracy_rises_at_constant_information(laboratory: Laboratory) -> Outcome:
     holds = rise > 0.01 and error < 1e-3
     return Outcome(
         holds,
-        f"accuracy {spoken(before, 'accuracy')} before and {spoken(after, 'accuracy')} after training, held-out "
+        f"accuracy {stated(before, 'accuracy')} before and {stated(after, 'accuracy')} after training, held-out "
         f"InfoNCE {mean(before, 'bound'):.2f} and {mean(after, 'bound'):.2f} nats, largest inverse error {error:.0e}",
         {"rise": rise, "inverse_error": error},
         {"accuracy": along(runs, "accuracy", PROBE), "bound": along(runs, "bound", "held-out InfoNCE in nats")},
@@ -58,7 +57,6 @@ def accuracy_rises_at_constant_information(laboratory: Laboratory) -> Outcome:
 @claim(
     211,
     "Training makes an encoder worse conditioned: the condition number of its Jacobian grows.",
-    source="tschannen",
     kind="training",
     tolerance="every seed",
     minutes=2.0,
@@ -69,8 +67,8 @@ def the_condition_number_grows(laboratory: Laboratory) -> Outcome:
     growth = [last["condition"] - first["condition"] for first, last in zip(before, after, strict=True)]
     return Outcome(
         min(growth) > 0,
-        f"median log condition number {spoken(before, 'condition')} before and {spoken(after, 'condition')} after "
-        f"training, accuracy {spoken(before, 'accuracy')} and {spoken(after, 'accuracy')}",
+        f"median log condition number {stated(before, 'condition')} before and {stated(after, 'condition')} after "
+        f"training, accuracy {stated(before, 'accuracy')} and {stated(after, 'accuracy')}",
         {"growth": growth},
         {
             "condition": along(runs, "condition", "log condition number of the Jacobian"),
@@ -82,7 +80,6 @@ def the_condition_number_grows(laboratory: Laboratory) -> Outcome:
 @claim(
     70,
     "A held-out bound is one of held-out pairs: it falls when the test images exchange their lower halves.",
-    source="tschannen",
     tolerance="fall > 1 nat",
 )
 def the_held_out_bound_sees_held_out_pairs() -> Outcome:
@@ -103,7 +100,7 @@ def the_held_out_bound_sees_held_out_pairs() -> Outcome:
 
 
 def protocol(laboratory: Laboratory) -> dict[str, Any]:
-    """Settings in the manner of the authors: halves of MNIST digits in batches of 128, Adam at a constant rate.
+    """Settings like those of the authors: halves of MNIST digits in batches of 128, Adam at a constant rate.
 
     They take 21,000 steps at a rate of 1e-4; where the scale is small, hundreds of steps at ten times the rate.
     """
@@ -116,7 +113,7 @@ def protocol(laboratory: Laboratory) -> dict[str, Any]:
         "limit": 4 * scale.samples,
         "epochs": max(1, scale.epochs // 2),
         "batch": 128,
-        # A batch now and then has an NWJ that is huge: unclipped, Adam remembers its gradient for a thousand steps.
+        # Some batches have a very large NWJ: unclipped, its gradient stays in the averages of Adam for long.
         "optim": Optim("adam", learning_rate=rate, weight_decay=0.0, warmup=0.0, schedule="constant", clip=1.0),
         "watching": Watching(every=0),
     }
@@ -134,7 +131,7 @@ def probed(parts: Assembled) -> Row:
 
 
 def probe(parts: Assembled) -> float:
-    """Accuracy on held-out top halves of a linear probe fitted to the training ones in the authors' manner."""
+    """Accuracy on held-out top halves of a linear probe fitted to the training ones like the authors."""
     train, test = (
         features.extract(parts.learner.encoder, split, parts.recipe) for split in (parts.samples, parts.test)
     )

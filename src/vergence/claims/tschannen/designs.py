@@ -1,6 +1,6 @@
-"""Claims of Tschannen et al. about design: at equal information the critic and the encoder decide what features are.
+"""Claims of Tschannen et al. about design: at equal information, features depend on the critic and the encoder.
 
-The last looks for the boundary between the two, with a probe after every layer on either side of it.
+The last moves the boundary between the two, with a probe after every layer on either side of it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,8 +14,8 @@ from torch import nn
 
 from vergence import evaluation, features
 from vergence.claims.claim import Outcome, claim
-from vergence.claims.infomax import PROBE, bound_of, probed, protocol, seeded
-from vergence.claims.laboratory import Laboratory, Row, column, mean, spoken
+from vergence.claims.laboratory import Laboratory, Row, column, mean, stated
+from vergence.claims.tschannen.infomax import PROBE, bound_of, probed, protocol, seeded
 from vergence.config import Config
 from vergence.information import info_nce
 from vergence.information.critics import Concat, Separable
@@ -37,7 +37,6 @@ Cells = Mapping[str, Mapping[str, Sequence[Row]]]
 @claim(
     68,
     "The concatenating critic has the highest NWJ bound and the lowest accuracy.",
-    source="tschannen",
     kind="training",
     tolerance="order of means over seeds",
     minutes=5.0,
@@ -73,7 +72,6 @@ def a_tighter_bound_is_no_better(laboratory: Laboratory) -> Outcome:
 @claim(
     69,
     "At equal bounds a convolutional encoder is better than a perceptron, and 4 nats are no worse than 2.",
-    source="tschannen",
     kind="training",
     tolerance="order of means over seeds, where bounds are within 0.1 of the target",
     minutes=11.0,
@@ -119,7 +117,7 @@ def _unmatched_in_words(accuracies: Mapping[str, Mapping[str, float]]) -> str:
         for estimator in ESTIMATORS
     ]
     return (
-        "Not every bound came to its target in so few steps; the authors take 21,000. The accuracies go as said: the "
+        "Not every bound reached its target in so few steps; the authors take 21,000. The accuracies agree: the "
         f"ConvNet's is higher in {sum(above)} of {len(above)} settings, and {high:g} nats no worse in {sum(rising)} of "
         f"{len(rising)}."
     )
@@ -128,7 +126,6 @@ def _unmatched_in_words(accuracies: Mapping[str, Mapping[str, float]]) -> str:
 @claim(
     212,
     "Layers moved from the encoder into the critic do not lower the bound, but the accuracy where the encoder ends.",
-    source="tschannen",
     kind="training",
     tolerance="order of means over seeds; bound within 0.1",
     minutes=4.0,
@@ -154,13 +151,13 @@ def capacity_belongs_in_the_encoder(laboratory: Laboratory) -> Outcome:
 
 
 def _boundary_in_words(row: Mapping[str, Sequence[Row]]) -> str:
-    """How much a layer is worth, by its depth and by the side of the boundary it is on."""
+    """The accuracy of a probe by the depth of the layer, and by the side of the boundary."""
     layers = [[fmean(seeds) for seeds in zip(*column(rows, "layers"), strict=True)] for rows in row.values()]
     apart = max(max(same) - min(same) for same in zip(*layers, strict=True))
     fall = fmean(line[0] - line[-1] for line in layers)
     return (
         f"On these digits a probe loses {fall:.2f} from the first layer to the last wherever the boundary is, and the "
-        f"same layer is worth the same to {apart:.3f} on either side of it: where an encoder ends is a name."
+        f"accuracy of a layer differs by at most {apart:.3f} between the two sides of it."
     )
 
 
@@ -253,4 +250,4 @@ def _means(cells: Cells, key: str) -> dict[str, dict[str, float]]:
 
 
 def _in_words(row: Mapping[str, Sequence[Row]], key: str) -> str:
-    return "; ".join(f"{cell} {mean(rows, key):.2f} nats, {spoken(rows, 'accuracy')}" for cell, rows in row.items())
+    return "; ".join(f"{cell} {mean(rows, key):.2f} nats, {stated(rows, 'accuracy')}" for cell, rows in row.items())

@@ -13,7 +13,6 @@ HALF = (392,)  # half of a 28 x 28 digit, as the paper has it
 @claim(
     64,
     "A stack of 30 additive couplings with random permutations is inverted exactly and preserves volume.",
-    source="tschannen",
     tolerance="inverse 1e-5 in float32, |det J| = 1",
 )
 def additive_couplings_are_invertible() -> Outcome:
@@ -26,12 +25,7 @@ def additive_couplings_are_invertible() -> Outcome:
     return Outcome(error < 1e-5 and volume == 0, f"inverse error {error:.1e}, largest |log det J| {volume:.0e}")
 
 
-@claim(
-    67,
-    "The identity-start residual perceptron begins with a log condition number under 0.05.",
-    source="tschannen",
-    tolerance="0.05",
-)
+@claim(67, "The identity-start residual perceptron begins with a log condition number under 0.05.", tolerance="0.05")
 def identity_start_is_well_conditioned() -> Outcome:
     torch.manual_seed(0)
     encoder = residual_mlp(HALF).double()
