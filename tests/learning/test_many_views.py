@@ -144,13 +144,17 @@ def test_features_hold_the_embedding_of_every_view_and_the_global_ones_are_first
     parts = assembly.assemble(config(view={"local_count": 3}), photos())
     made = extract(parts.learner.encoder, parts.samples, parts.recipe, branches=parts.learner.branches)
     assert [z.shape for z in made.z] == [(32, 128)] * 5
-    assert sorted(made.tensors("test")) == sorted(f"test_{n}" for n in ("h", "labels", "rows", "z1", "z2", "z3", "z4", "z5"))
+    assert sorted(made.tensors("test")) == sorted(
+        f"test_{n}" for n in ("h", "labels", "rows", "z1", "z2", "z3", "z4", "z5")
+    )
     stacks, rows = of_views(parts.learner.encoder, parts.samples, parts.recipe, views=4, limit=8)
     assert stacks.shape[:2] == (8, 4) and len(rows) == 8
 
 
 def test_an_encoder_that_cannot_read_crops_of_two_sizes_says_so():
-    with pytest.raises(ValueError, match=r"one encoder, but its views would be of shapes \(3, 16, 16\) and \(3, 7, 7\)"):
+    with pytest.raises(
+        ValueError, match=r"one encoder, but its views would be of shapes \(3, 16, 16\) and \(3, 7, 7\)"
+    ):
         assembly.assemble(config(encoder="mlp"), photos())
 
 

@@ -10,11 +10,11 @@ from safetensors.torch import load_file
 from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
 
-from vergence import diagnostics, evaluation, features
+from vergence import diagnostics, evaluation, features, tables, values
 from vergence import report as pages
 from vergence.counters import drawn
 from vergence.data.embeddings import read_embeddings
-from vergence.data.files import label_file
+from vergence.data.files import label_file, label_values, usable_numbers
 from vergence.diagnostics import FAULTS, SCALES, Diagnosis, thermometer
 from vergence.diagnostics.arrays import Array, labels_for
 from vergence.diagnostics.label_trials import comparable
@@ -35,12 +35,26 @@ FEW = 5  # labels of each class in the few-label setting
 
 Split = tuple[Array, Array, Array, Array]  # training rows and labels, test rows and labels
 
-# What each kind of target cannot use; asking for it is an error, because a silent default would look like an answer.
-UNUSED = {
-    "run": ("labels", "second_view", "z1", "z2", "objective", "loss", "batch", "drop_nan", "output", "data"),
-    "loss": ("labels", "second_view", "z1", "z2", "drop_nan", "output", "data", "layers", "protocol"),
-    "arrays": ("layers",),
-    "several": ("second_view", "z1", "z2", "objective", "loss", "batch", "output", "data"),
+WIDTH = 128  # dimensions of the embeddings that a loss alone is taken to come from
+
+# Which options each kind of target uses; any other is refused by name.
+USED = {
+    "run": {"layers", "protocol"},
+    "several": {"labels", "drop_nan", "layers", "protocol"},
+    "embeddings": {
+        "labels", "second_view", "z1", "z2", "objective", "loss", "batch", "drop_nan", "output", "protocol",
+    },
+    "encoder": {
+        "data", "labels", "second_view", "z1", "z2", "objective", "loss", "batch", "drop_nan", "output", "protocol",
+    },
+    "loss": {"objective", "loss", "batch", "width"},
+}  # fmt: skip
+KINDS = {
+    "run": "a run, which has labels, views and a loss of its own",
+    "several": "several runs or files",
+    "embeddings": "embeddings",
+    "encoder": "an encoder",
+    "loss": "a loss alone",
 }
 
 
@@ -55,7 +69,7 @@ def doctor(
     objective: str | None = None,
     loss: float | None = None,
     batch: int | None = None,
-    width: int = 128,
+    width: int = WIDTH,
     drop_nan: bool = False,
     fail_on: str = "",
     output: Path | None = None,
@@ -73,11 +87,12 @@ def doctor(
     check_alarms(fail_on)
     given = {
         "labels": labels, "second_view": second_view, "z1": z1, "z2": z2, "objective": objective, "loss": loss,
-        "batch": batch, "drop_nan": drop_nan, "output": output, "data": data, "layers": layers,
-        "protocol": protocol if protocol != "lbfgs" else None,
+        "batch": batch, "width": None if width == WIDTH else width, "drop_nan": drop_nan or None, "output": output,
+        "data": data, "layers": layers or None, "protocol": None if protocol == "lbfgs" else protocol,
     }  # fmt: skip
-    kind = "several" if others else "loss" if target is None else "run" if _is_run(target) else "arrays"
-    refuse_unused(kind, {**given, **hyperparameters} if kind in ("run", "several") else given)
+    kind = target_kind(target, others)
+    refuse_unused(kind, {name for name, value in given.items() if value is not None})
+    hyperparameters = _checked_hyperparameters(objective, hyperparameters)
     if kind == "several":
         choices = {"labels": labels, "drop_nan": drop_nan, "layers": layers, "protocol": protocol}
         return of_several((target, *others), fail_on=fail_on, **{key: value for key, value in choices.items() if value})
@@ -182,11 +197,11 @@ def of_several(targets: tuple[Any, ...], *, fail_on: str = "", **options: Any) -
     rankings = compare.label_free(found) if len(found) > 1 else ()
     lines = [f"{name}: {next(iter(spoken(each)))}" for name, each in found.items()]
     lines += [compare.order(ranking) for ranking in rankings]
-    values = {
+    answer = {
         "targets": {name: each.to_dict() for name, each in found.items()},
         "selection": [ranking.to_dict() for ranking in rankings],
     }
-    return Answer(tuple(lines), values, failed=any(_alarmed(each, fail_on) for each in found.values()))
+    return Answer(tuple(lines), answer, failed=any(_alarmed(each, fail_on) for each in found.values()))
 
 
 def _one(target: Any, **options: Any) -> Results:
@@ -278,10 +293,10 @@ def certified(given: Mapping[str, Any]) -> Iterator[Certificate]:
     """The theorems of RESULTS whose arguments, filled by name, are all given."""
     from vergence.diagnostics.by_name import Given, needed
 
-    values = Given(dict(given))
+    known = Given(dict(given))
     for _, theorem in RESULTS.every():
-        if needed(theorem) and values.has_all_for(theorem):
-            yield values.call(theorem)
+        if needed(theorem) and known.has_all_for(theorem):
+            yield known.call(theorem)
 
 
 def accuracies(name: str, data: Split, *, protocol: str = "lbfgs", seed: int = 0) -> Iterator[Score]:
@@ -344,16 +359,38 @@ def probed_layers(run: Run, *, protocol: str = "lbfgs") -> Iterator[results.Laye
 # At the door
 
 
-def refuse_unused(kind: str, given: Mapping[str, Any]) -> None:
-    """Refuse, by name, options that the target cannot use."""
-    asked = [name for name, value in given.items() if value is not None and value is not False]
-    known = UNUSED[kind] if kind in ("loss", "arrays") else tuple(given)
-    allowed = {"run": ("layers", "protocol"), "several": ("labels", "drop_nan", "layers", "protocol")}.get(kind, ())
-    unused = [name for name in asked if name in known and name not in allowed]
+def target_kind(target: Any, others: tuple[str, ...] = ()) -> str:
+    """What the doctor is asked about, as a key of USED."""
+    if others:
+        return "several"
+    if target is None:
+        return "loss"
+    if isinstance(target, nn.Module):
+        return "encoder"
+    return "run" if _is_run(target) else "embeddings"
+
+
+def refuse_unused(kind: str, given: set[str]) -> None:
+    """Refuse options that the target would ignore: whoever gave one believes that it counted."""
+    unused = sorted(given - USED[kind])
     if unused:
-        what = {"run": "A run", "loss": "A loss alone", "arrays": "A set of rows", "several": "Several targets"}[kind]
-        options = ", ".join(f"--{name.replace('_', '-')}" for name in unused)
-        raise ValueError(f"{what} cannot use {options}: leave it out.")
+        words = ", ".join(f"--{name.replace('_', '-')}" for name in unused)
+        raise ValueError(f"{words} would not be used: the target is {KINDS[kind]}.")
+    if kind in ("embeddings", "encoder") and given & {"loss", "batch"} and "objective" not in given:
+        raise ValueError("--loss and --batch are read with --objective NAME, which is missing.")
+    if "second_view" in given and given & {"z1", "z2"}:
+        raise ValueError(
+            "--second-view pairs the target itself with another view; give it, or --z1 and --z2, not both."
+        )
+
+
+def _checked_hyperparameters(objective: str | None, hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Hyperparameters of an objective, each of its type and in range; the number of negatives beside them."""
+    known = tables.keywords("objectives", objective) if objective else {}
+    own = {name: parameter for name, parameter in known.items() if name != "negatives"}
+    given = {key: value for key, value in hyperparameters.items() if value is not None}
+    counts = {key: given.pop(key) for key in ("negatives", "classes") if key in given and key not in own}
+    return {**values.checked(given, own, objective or ""), **counts}
 
 
 ALARMS = ("collapse", "collapsed", "faulty", "impossible", "not started", "too few rows", "cannot tell", "healthy")
@@ -433,10 +470,14 @@ def _projector(run: Run) -> dict[str, Tensor] | None:
 
 
 def _embeddings(source: Any | None, *, drop_nan: bool) -> Any:
-    if source is None or not isinstance(source, str | Path):
-        return source
+    if source is None:
+        return None
+    if not isinstance(source, str | Path):
+        return usable_numbers(source, "The array") if hasattr(source, "dtype") else source
     return read_embeddings(source, drop_nan=drop_nan)
 
 
 def _labels(source: Any | None) -> Any:
-    return label_file(str(source)) if isinstance(source, str | Path) else source
+    if source is None or isinstance(source, Tensor):
+        return source
+    return label_file(str(source)) if isinstance(source, str | Path) else label_values(np.asarray(source))

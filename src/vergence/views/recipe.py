@@ -80,9 +80,7 @@ class Recipe:
         given = {**(fields or {}), "x": x}
         return tuple(self._drawn(given, keys, number) for number in range(len(self.draws)))
 
-    def view(
-        self, x: Tensor, keys: Keys, *, number: int = 0, fields: Mapping[str, Tensor] | None = None
-    ) -> Tensor:
+    def view(self, x: Tensor, keys: Keys, *, number: int = 0, fields: Mapping[str, Tensor] | None = None) -> Tensor:
         """View ``number`` of each sample: any number of them, of which a call gives one of each function."""
         return self._drawn({**(fields or {}), "x": x}, keys, number)
 
