@@ -38,6 +38,8 @@ GLOSSARY = {
     "strength": "Strength of the colour distortion, from 0 (none) to 2.5.",
     "first": "How many columns are the first view; 0 for half of them.",
     "smallest": "Smallest share of the area that a crop keeps.",
+    "largest": "Largest share of the area that a crop keeps.",
+    "turn": "Quarter turns of every view, for images without an upright.",
     "rotate": "Largest rotation either way, in degrees.",
     "shear": "Largest shear either way, in degrees.",
     "zoom": "Largest relative change of each side: 0.25 is from four fifths to five quarters.",

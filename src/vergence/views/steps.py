@@ -28,7 +28,8 @@ SIGMA = (0.1, 2.0)
 
 # Columns of a view's uniform draws, fixed so that switching one transformation off leaves the others as they were.
 CROP, FLIP, DISTORTED, DISTORTION, GREYED, BLURRED, SIGMA_DRAW = slice(0, 22), 22, 23, slice(24, 32), 32, 33, 34
-DRAWS = 35
+TURNED = 35
+DRAWS = 36
 
 CACHED = 2**19  # numbers in a chunk, so that it stays in a core's cache with its temporaries
 
@@ -77,6 +78,11 @@ def soften(*, above: int) -> Step:
     return Step(_softness, partial(_soften, above=above))
 
 
+def turn_around() -> Step:
+    """Quarter turns, all four equally likely; of an image that is not square, none or a half turn."""
+    return Step(_turns, _turn_around)
+
+
 def _through(x: Images, keys: Keys, *, steps: Sequence[Step], draws: int) -> Resized:
     _keep_freed_memory()
     x = x if x.dtype == torch.uint8 else x.float()
@@ -111,6 +117,19 @@ def _lattice(draws: Draws, height: int, width: int, *, size: int | None, scale: 
         windows = crop_windows(draws[:, CROP], height, width, scale=scale, ratio=RATIO)
     flips = draws[:, FLIP] < (FLIP_PROBABILITY if flip else 0.0)
     return lattice(windows.to(flips.device), flips, (height, width), (size or height, size or width))
+
+
+def _turns(draws: Draws, height: int, width: int) -> tuple[Tensor]:
+    return ((4 * draws[:, TURNED]).long(),)
+
+
+def _turn_around(x: FloatImages, quarters: Tensor) -> FloatImages:
+    quarters = quarters if x.shape[2] == x.shape[3] else 2 * (quarters // 2)
+    x = x.clone()
+    for count in (1, 2, 3):
+        places = (quarters == count).nonzero()[:, 0].to(x.device)
+        x[places] = x[places].rot90(count, (2, 3))
+    return x
 
 
 def _distortion(draws: Draws, height: int, width: int, *, strength: float) -> tuple[Mask, Factors, Orders]:

@@ -1,0 +1,1 @@
+"""Learning: what trains weights. Today the short trials behind ``vergence views``."""

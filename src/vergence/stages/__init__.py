@@ -1,0 +1,1 @@
+"""The stages: a verb is a file."""
