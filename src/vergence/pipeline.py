@@ -23,12 +23,11 @@ from vergence.examination import examine
 from vergence.information import estimate
 from vergence.probing import probed_layers
 from vergence.progress import Progress
-from vergence.ranking import augmentation_sets, rank_views, survey_views
 from vergence.recording import record
 from vergence.report.plain import spoken
-from vergence.report.ranking import ranking_page
 from vergence.report.reproduction import reproduction_page
 from vergence.run import Run, write_bytes
+from vergence.stages.views import rank_views
 from vergence.tables import Rows
 
 SUFFIXES = {"safetensors": "safetensors", "torch": "pt2", "onnx": "onnx"}
@@ -57,9 +56,12 @@ GLOSSARY = {
     "batch": "samples in the batch that gave the loss, or pairs that a trained bound compares at once",
     "width": "dimensions of the embeddings that gave the loss",
     "drop_nan": "leave out rows that hold NaN or infinity",
-    "sets": "augmentation sets by letters, such as ad abc ad:0.25; (a) crop, (b) blur, (c) grey, (d) colour, (e) flip",
-    "encoder": "a run directory: distances among its representations instead of pixels",
-    "per_class": "samples of each class that are looked at",
+    "sets": "sets to compare: names of the default list, letters (ad abc ad:0.25; a crop, b blur, c gray, d color, e flip) "
+    "or rows of views with options (simclr:strength=1,flip=false); the default list when none is given",
+    "samples": "training samples that are looked at, drawn evenly",
+    "steps": "steps of every trial; the better half takes half as many more, and the better half of those again",
+    "side": "images larger than this side in pixels are reduced to it for the trials",
+    "per_class": "samples of each class that theory describes",
     "view_count": "views of each sample, itself among them",
     "resamples": "resamplings of the views, for the interval",
     "graph": "build the augmentation graph of the best set too, and show its spectrum",
@@ -207,32 +209,25 @@ def compare(runs: tuple[Path, ...], *, output: Path | None = None) -> Answer:
 
 def suit(
     *,
-    data: str = "digits",
+    data: Array = "digits",
+    labels: Array | None = None,
     sets: tuple[str, ...] = (),
-    encoder: Path | None = None,
-    per_class: int = 50,
-    view_count: int = 24,
-    resamples: int = 5,
+    samples: int = 3000,
+    steps: int = 80,
+    side: int = 32,
+    per_class: int = 20,
+    view_count: int = 8,
+    resamples: int = 2,
     graph: bool = False,
     seed: int = 0,
     output: Path | None = None,
     quiet: bool = False,
-) -> Answer:
-    """Rank augmentation sets before training, by how well they concentrate the classes of your data."""
-    samples = datasets.load(data, split="train")
-    recipes, where = augmentation_sets(sets), {} if encoder is None else _space(encoder)
-    with Progress(len(recipes), quiet=quiet) as progress:
-        ranking = rank_views(
-            samples, recipes, per_class=per_class, views=view_count, resamples=resamples, seed=seed, **where,
-            progress=lambda name: progress.advance(per_class),
-        )  # fmt: skip
-    survey = survey_views(samples, recipes[ranking.sets[0].name], per_class=per_class, seed=seed) if graph else None
-    lines = [ranking.table(), *([survey.summary()] if survey else [])]
-    if output is not None:
-        command = f"vergence views --data {data} --per-class {per_class} --view-count {view_count}"
-        write_bytes(Path(output), ranking_page(ranking, samples, survey=survey, command=command).encode())
-        lines.append(f"Page: {output}")
-    return Answer(tuple(lines), {**ranking.to_dict(), **({"graph": survey.to_dict()} if survey else {})})
+) -> Any:
+    """Rank sets of views by short trials on your data: ties are called ties, and theory describes without deciding."""
+    return rank_views(
+        data=data, labels=labels, sets=sets, samples=samples, steps=steps, side=side, per_class=per_class,
+        view_count=view_count, resamples=resamples, graph=graph, seed=seed, output=output, quiet=quiet,
+    )  # fmt: skip
 
 
 def information(
@@ -316,12 +311,6 @@ def _train_together(place: Run, devices: int, *, quiet: bool) -> Answer:
         step = f"step {saved.step} is saved, --resume continues" if saved else "nothing is saved"
         raise RuntimeError(f"The processes failed with status {status}; {step}.")
     return write_report(place.path)
-
-
-def _space(run: Path) -> dict[str, Any]:
-    """The space of a run's representations, for distances."""
-    backbone = trained(Run(run)).learner.encoder
-    return {"embed": lambda batch: features.encoded(backbone, batch), "space": f"representations of {run}"}
 
 
 def _loss_alone(

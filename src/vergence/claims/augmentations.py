@@ -10,9 +10,10 @@ from scipy.stats import spearmanr
 from vergence.claims.claim import Outcome, claim
 from vergence.claims.laboratory import Laboratory, Row, column, lead, mean, spoken
 from vergence.data import load
-from vergence.ranking import rank_views
+from vergence.data.drawing import of_each_class
 from vergence.report.experiments import curves
 from vergence.views import from_letters
+from vergence.views.concentration import concentrations
 from vergence.views.image import LETTERS
 
 LADDER = ("a", "ab", "abc", "abcd", "abcde")
@@ -75,10 +76,12 @@ def stronger_distortion(laboratory: Laboratory) -> Outcome:
 def order_of_crop_pairs(laboratory: Laboratory) -> Outcome:
     sets = {f"crop and {LETTERS[letter]}": from_letters(f"a{letter}") for letter in "bcde"}
     per_class = min(50, laboratory.scale.samples // 40 or 50)
-    ranking = rank_views(load("cifar10", limit=500), sets, per_class=per_class, deltas=(9.1, 10.7, 12.4))
-    scores = {row.name: row.score for row in ranking.sets}
+    samples = load("cifar10")
+    chosen = of_each_class(samples.labels, per_class)
+    described = concentrations(samples.x[chosen], samples.labels[chosen], sets, deltas=(9.1, 10.7, 12.4))
+    scores = {row.name: row.score for row in described}
     blur, grey, colour, flip = (scores[name] for name in sets)
-    seen = {row.name: dict(zip(ranking.deltas, ([value] for value in row.curve), strict=True)) for row in ranking.sets}
+    seen = {row.name: dict(zip(row.deltas, ([value] for value in row.curve), strict=True)) for row in described}
     across = "delta: distance of the closest views that counts as near"
     picture = curves(seen, across, "1 - sigma: share left outside")
     measured = ", ".join(f"{name} {score:.3f}" for name, score in scores.items())

@@ -22,8 +22,11 @@ BATCH, RATE, WARMUP, TEMPERATURE = 128, 2e-3, 10, 0.2
 RUNGS = (40, 80, 160)  # steps after which the worse half of the trials stops
 NEIGHBORS, VOTE = 10, 0.07  # votes of a sample's neighbors, weighted by exp(cosine / 0.07) as in Wu et al. (2018)
 SPREAD = 0.01  # standard deviation of a trial's accuracy over seeds
+LABEL_FREE_SPREAD = 0.05  # the same of the label-free score, in nats
 SURE = 1.96  # standard errors that a difference must exceed: 95 %
 CHUNK = 512  # samples encoded at once
+SIDE = 32  # pixels of a trial's images: there trials agreed with longer training (docs/concentration.md)
+MOMENTS, TOKENS = 256, 64  # longest series and texts of a trial; longer ones are averaged, or cut
 
 # Small on purpose: a trial has to tell sets apart, not to be good.
 NETWORKS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -100,6 +103,7 @@ class Tried:
     behind: float
     interval: tuple[float, float]
     tied: bool
+    best: bool
 
     @property
     def last(self) -> Reading:
@@ -152,6 +156,23 @@ def planned_steps(sets: int, rungs: Sequence[int] = RUNGS) -> int:
     for rung in rungs:
         total, before, sets = total + sets * (rung - before), rung, kept(sets)
     return total
+
+
+def reduced(x: Tensor, kind: str, *, side: int = SIDE) -> Tensor:
+    """The samples as trials see them: images of at most side x side pixels, shorter series and texts.
+
+    The aspect of an image stays as it is.
+    """
+    if kind == "text":
+        return x[:, :TOKENS]
+    if kind == "series" and x.shape[2] > MOMENTS:
+        return F.interpolate(x, size=MOMENTS, mode="area")
+    if kind != "image" or math.prod(x.shape[2:]) <= side * side:
+        return x
+    scale = side / math.sqrt(math.prod(x.shape[2:]))
+    size = [max(1, round(length * scale)) for length in x.shape[2:]]
+    parts = [F.interpolate(part.float(), size=size, mode="bilinear", antialias=True) for part in x.split(CHUNK)]
+    return torch.cat([part.round().clamp(0, 255).to(x.dtype) for part in parts])
 
 
 def batch_of(n: int, step: int, *, seed: int) -> tuple[Tensor, int]:
@@ -226,7 +247,7 @@ def _placed(name: str, readings: Mapping[str, Sequence[Reading]], best: str, spr
     gaps = other.units - mine.units
     behind = gaps.mean().item()
     half = 0.0 if name == best else SURE * math.sqrt(_squared_error(gaps) + 2 * spread**2)
-    return Tried(name, tuple(readings[name]), behind, (behind - half, behind + half), behind <= half)
+    return Tried(name, tuple(readings[name]), behind, (behind - half, behind + half), behind <= half, name == best)
 
 
 def _squared_error(units: Tensor) -> float:
