@@ -59,7 +59,7 @@ GLOSSARY = {
     "sets": "sets to compare: names of the default list, letters (ad abc ad:0.25; a crop, b blur, c gray, d color, e flip) "
     "or rows of views with options (simclr:strength=1,flip=false); the default list when none is given",
     "samples": "training samples that are looked at, drawn evenly",
-    "steps": "steps of every trial; the better half takes half as many more, and the better half of those again",
+    "steps": "steps of every trial; the best third takes as many more, and the best third of those again",
     "side": "images larger than this side in pixels are reduced to it for the trials",
     "per_class": "samples of each class that theory describes",
     "view_count": "views of each sample, itself among them",

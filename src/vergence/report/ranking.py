@@ -12,7 +12,7 @@ from torch import Tensor
 from vergence.report.colours import ACCENT, CATEGORIES, INK, QUIET, category
 from vergence.report.document import Section, document, section
 from vergence.report.figures import MARKERS, canvas, legend, level, verbatim
-from vergence.report.pieces import bullets, code, details, paragraph, percent, picture, shown, side_by_side, table
+from vergence.report.pieces import bullets, code, details, paragraph, percent, picture, shown, side_by_side, stacked, table
 from vergence.report.sprite import Sprite, make_sprite
 from vergence.views import Recipe, sample_keys
 
@@ -120,7 +120,7 @@ def _order(ranking: Any) -> Section | None:
         readings += ["stopped"] * (len(rungs) - len(readings))
         rows.append([place, row.name, row.view_set.why or row.view_set.recipe().describe(), *readings, _gap(row.tried)])
     caption = (
-        f"{ranking.measure.capitalize()} with a 95 % interval after each rung; the worse half stops. The last column "
+        f"{ranking.measure.capitalize()} with a 95 % interval after each lap, where all but the best third stop. The last column "
         "compares a set with the best one after the last rung that both reached: a tie is a difference that these "
         "trials cannot tell from 0."
     )
@@ -132,14 +132,15 @@ def _order(ranking: Any) -> Section | None:
     )
 
 
-def _interval(value: float, interval: tuple[float, float]) -> str:
-    return f"{value:.3f} [{interval[0]:.3f}, {interval[1]:.3f}]"
+def _interval(value: float, interval: tuple[float, float]) -> Markup:
+    return stacked(f"{value:.3f}", f"{interval[0]:.3f} to {interval[1]:.3f}")
 
 
-def _gap(tried: Any) -> str:
+def _gap(tried: Any) -> Markup | str:
     if tried.best:
         return "best"
-    return ("tie: " if tried.tied else "") + _interval(tried.behind, tried.interval)
+    words = f"{tried.interval[0]:.3f} to {tried.interval[1]:.3f}"
+    return stacked(f"{'tie, ' if tried.tied else ''}{tried.behind:.3f}", words)
 
 
 def _advice(ranking: Any) -> str:
@@ -147,7 +148,7 @@ def _advice(ranking: Any) -> str:
         return "Experimental: the score that chose this set has not seen a label. Run as it stands:"
     if len(ranking.ties) > 1:
         names = ", ".join(row.name for row in ranking.ties[1:])
-        return f"{ranking.best.name}, by a margin that is not sure: {names} may do as well. Run as it stands:"
+        return f"{ranking.best.name}, but by a margin that is not sure: {names} may do as well. Run as it stands:"
     return f"{ranking.best.name}. Run as it stands:"
 
 
@@ -268,7 +269,7 @@ def _method(ranking: Any) -> list[str]:
     lines = [
         f"Each set: SimCLR with a small encoder on {ranking.samples:,} of {ranking.total:,} training samples, in "
         f"batches of 128; the score is {scored}.",
-        f"After {shown(ranking.rungs)} steps the worse half stops (successive halving).",
+        f"After {shown(ranking.rungs[:-1])} steps all but the best third stop (successive halving, by thirds).",
         "Sets share first weights, batches and samples. Intervals hold the drawing of samples and the luck of a seed, "
         "the latter as measured on CIFAR-10 and digits.",
     ]

@@ -103,7 +103,7 @@ class ViewRanking:
         if self.chance is not None and score.interval[0] <= self.chance:
             return f"No set helps: even {best.name} is not above naming the largest class ({measured})."
         if len(self.ties) > 1:
-            others = ", ".join(row.name for row in self.ties[1:])
+            others = joined([row.name for row in self.ties[1:]])
             return f"{best.name} comes first ({measured}), tied with {others}: these trials do not tell them apart."
         return f"{best.name} is the best of {len(self.sets)} sets ({measured})."
 
@@ -136,6 +136,12 @@ class ViewRanking:
         theory = "1 - sigma and mixed describe a set, they do not recommend it." if self.best.described else ""
         lines = [self.sentence, "", self.table(), theory, *self.notes, "", f"Train with it: {self.command}"]
         return "\n".join([*lines, *([f"Page: {self.page}"] if self.page else [])])
+
+
+def joined(names: Sequence[str], most: int = 4) -> str:
+    """Names in a sentence; beyond a few, only how many more there are."""
+    head = [*names[:most], *([f"{len(names) - most} others"] if len(names) > most else [])]
+    return " and ".join([", ".join(head[:-1]), head[-1]]) if len(head) > 1 else head[0]
 
 
 def spoken_gap(tried: Tried) -> str:
@@ -180,7 +186,7 @@ def rank_views(
 ) -> ViewRanking:
     """Rank sets of views by short trials on your data: ties are called ties, and theory describes without deciding.
 
-    Every set is trained for ``steps`` steps, the better half for half as many more, the better half of those again; the
+    Every set is trained for ``steps`` steps, the best third for as many more, and the best third of those again; the
     score is the leave-one-out accuracy of nearest neighbors among plain samples. ``data`` is a source as for train,
     an array or a Samples; ``sets`` are names (see ``candidates``). Without labels the order is experimental.
     """
@@ -190,7 +196,7 @@ def rank_views(
     chosen = _sets(sets, material.samples)
     recipes = {name: one.recipe().fitted(material.x) for name, one in chosen.items()}
     runners = {name: Trial(material.x, recipe, material.samples.kind, seed=seed) for name, recipe in recipes.items()}
-    rungs = (steps, steps + steps // 2, 2 * steps)
+    rungs = trials.laps(steps)
     with Progress(trials.planned_steps(len(runners), rungs), quiet=quiet) as progress:
         tried = trials.race(
             runners, _measure(material, recipes, seed), rungs=rungs, spread=_spread(material), stepped=progress.advance
