@@ -4,7 +4,8 @@
     python benchmarks/views_trials.py table rows.jsonl        # what the rows say; costs nothing
 
 Rows are kept one by one, so a run that was stopped goes on. CIFAR-10 and digits are the development data: steps, laps
-and spread of the trials were chosen on them; MNIST, Fashion-MNIST and the smart-watch series were looked at afterwards.
+and spread of the trials were chosen on them; MNIST, Fashion-MNIST and the smart watch (as series, and as a table of
+statistics of its windows) were looked at afterwards.
 Point VERGENCE_DATA at copies of the data sets (timeseries/watch_imu.npz for the series). Passes:
 
     trial     the race of `vergence views`, with seed 0, and its label-free score
@@ -40,7 +41,7 @@ from vergence.objectives import barlow_twins
 from vergence.views.candidates import ViewSet, candidates
 
 DEVELOPMENT = ("cifar10", "digits")
-FRESH = ("mnist", "fashion_mnist", "watch")
+FRESH = ("mnist", "fashion_mnist", "watch_table", "watch")
 TRAIN, TEST, STEPS = 3000, 2000, 300
 DESTRUCTIVE = {"none", "tiny-crop", "color-only", "extreme-color", "tone-only", "cover-only", "shuffle", "noise", "mask-most"}
 WINDOW = 128  # moments of a window of the watch, 2.56 seconds
@@ -50,7 +51,8 @@ BARLOW_WEIGHT = 0.08  # as chosen before on CIFAR-10 for 128 dimensions (docs/co
 @cache
 def samples(name: str) -> tuple[Samples, Samples]:
     """The training and test samples of a data set, drawn evenly."""
-    parts = watch() if name == "watch" else tuple(data.load(name, split=split) for split in ("train", "test"))
+    own = {"watch": watch, "watch_table": watch_table}
+    parts = own[name]() if name in own else tuple(data.load(name, split=split) for split in ("train", "test"))
     return tuple(
         part.take(evenly(len(part), count, part.labels)) for part, count in zip(parts, (TRAIN, TEST), strict=True)
     )
@@ -58,7 +60,7 @@ def samples(name: str) -> tuple[Samples, Samples]:
 
 def watch() -> tuple[Samples, Samples]:
     """Windows of a smart watch on seven shoulder exercises; the last three subjects are the test."""
-    stored = np.load(Path(os.environ["VERGENCE_DATA"]) / "timeseries" / "watch_imu.npz")
+    stored = dict(np.load(Path(os.environ["VERGENCE_DATA"]) / "timeseries" / "watch_imu.npz"))
     starts, rows, labels, subjects = stored["offset"], [], [], []
     for number, (start, end) in enumerate(zip(starts[:-1], starts[1:], strict=True)):
         for first in range(start, end - WINDOW + 1, WINDOW // 2):
@@ -68,6 +70,17 @@ def watch() -> tuple[Samples, Samples]:
     whole = replace(data.from_arrays(np.stack(rows).astype(np.float32), np.array(labels), kind="series"), source="watch")
     test = torch.from_numpy(np.isin(subjects, np.unique(stored["subject"])[-3:]))
     return whole.take((~test).nonzero()[:, 0]), whole.take(test.nonzero()[:, 0])
+
+
+def watch_table() -> tuple[Samples, Samples]:
+    """The windows of the watch as rows of a table: mean, deviation, extremes and roughness of every channel."""
+
+    def rows(part: Samples) -> Samples:
+        x = part.x
+        numbers = [x.mean(2), x.std(2), x.amin(2), x.amax(2), x.diff(dim=2).std(2), x.diff(dim=2).abs().mean(2)]
+        return replace(part, x=torch.cat(numbers, 1), kind="vector", source="watch_table")
+
+    return tuple(map(rows, watch()))
 
 
 def tinted(name: str = "cifar10") -> tuple[Samples, Samples]:

@@ -149,12 +149,13 @@ def race(
     *,
     rungs: Sequence[int],
     spread: float = SPREAD,
+    limits: tuple[float, float] = (0.0, 1.0),
     stepped: Callable[[int], None] = lambda samples: None,
 ) -> list[Tried]:
     """Successive halving, by thirds: all trials to the first rung, the best third to the next, and so on; best first.
 
-    ``measure`` gives a trial's units, whose mean is its score; higher is better. A set that stops early ranks below
-    all that went on, whatever its score.
+    ``measure`` gives a trial's units, whose mean is its score, between ``limits``; higher is better. A set that stops
+    early ranks below all that went on, whatever its score.
 
     References:
         Jamieson & Talwalkar (2016), Non-stochastic best arm identification. https://arxiv.org/abs/1502.07943
@@ -164,7 +165,7 @@ def race(
     for rung in rungs:
         for name in racing:
             trials[name].advance(rung - trials[name].step, stepped)
-            readings[name].append(_reading(rung, measure(trials[name]), spread))
+            readings[name].append(_reading(rung, measure(trials[name]), spread, limits))
         racing = sorted(racing, key=lambda name: -readings[name][-1].score)[: going_on(len(racing))]
     order = sorted(trials, key=lambda name: (-len(readings[name]), -readings[name][-1].score))
     return [_placed(name, readings, order[0], spread) for name in order]
@@ -266,10 +267,10 @@ def _network(kind: str, plain: Tensor, other: Mapping[str, Any] | None) -> tuple
     return nn.Sequential(encoders.Standardise(shape).measure(plain), backbone), projector
 
 
-def _reading(steps: int, units: Tensor, spread: float) -> Reading:
+def _reading(steps: int, units: Tensor, spread: float, limits: tuple[float, float]) -> Reading:
     score = units.mean().item()
     half = SURE * math.sqrt(_squared_error(units) + spread**2)
-    return Reading(steps, score, (score - half, score + half), units)
+    return Reading(steps, score, (max(limits[0], score - half), min(limits[1], score + half)), units)
 
 
 def _placed(name: str, readings: Mapping[str, Sequence[Reading]], best: str, spread: float) -> Tried:

@@ -1,5 +1,6 @@
 """The verb ``views``: which views suit the data? Decided by short trials, described by theory."""
 
+import math
 import shlex
 import time
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 
 from vergence import data as datasets
+from vergence.config import Config, Watching
 from vergence.data import Samples
 from vergence.data.drawing import evenly, labeled, of_each_class, read_part
 from vergence.data.files import label_file
@@ -198,9 +200,7 @@ def rank_views(
     runners = {name: Trial(material.x, recipe, material.samples.kind, seed=seed) for name, recipe in recipes.items()}
     rungs = trials.laps(steps)
     with Progress(trials.planned_steps(len(runners), rungs), quiet=quiet) as progress:
-        tried = trials.race(
-            runners, _measure(material, recipes, seed), rungs=rungs, spread=_spread(material), stepped=progress.advance
-        )
+        tried = _raced(material, recipes, runners, rungs=rungs, seed=seed, progress=progress)
         progress.say("describing the sets")
         described = _described(material, recipes, views=view_count, resamples=resamples, seed=seed)
     best = tried[0].name
@@ -213,7 +213,7 @@ def rank_views(
         chance=_chance(material.labels),
         raw=_raw(material, recipes[best]),
         rungs=rungs,
-        command=_command(data, labels, chosen[best]),
+        command=_command(data, labels, chosen[best], total=material.total),
         notes=material.notes,
         certificate=_certificate(material, runners[best], seed=seed),
         graph=_graph(material, recipes[best], seed=seed) if graph else None,
@@ -275,14 +275,22 @@ def _sets(names: Sequence[str], samples: Samples) -> dict[str, ViewSet]:
     return chosen
 
 
-def _measure(material: Material, recipes: Mapping[str, Recipe], seed: int) -> trials.Measure:
+def _raced(
+    material: Material,
+    recipes: Mapping[str, Recipe],
+    runners: Mapping[str, Trial],
+    *,
+    rungs: Sequence[int],
+    seed: int,
+    progress: Progress,
+) -> list[Tried]:
+    """The race: by accuracy where there are labels, by the experimental score where there are none."""
     if material.labels is not None:
-        return trials.by_labels(material.x, material.labels)
-    return trials.without_labels(material.x, list(recipes.values()), seed=seed)
-
-
-def _spread(material: Material) -> float:
-    return trials.SPREAD if material.labels is not None else trials.LABEL_FREE_SPREAD
+        measure = trials.by_labels(material.x, material.labels)
+        return trials.race(runners, measure, rungs=rungs, stepped=progress.advance)
+    measure = trials.without_labels(material.x, list(recipes.values()), seed=seed)
+    options: dict[str, Any] = {"spread": trials.LABEL_FREE_SPREAD, "limits": (-math.inf, 0.0)}
+    return trials.race(runners, measure, rungs=rungs, stepped=progress.advance, **options)
 
 
 def _described(
@@ -322,15 +330,17 @@ def _raw(material: Material, recipe: Recipe) -> float | None:
     return trials.neighbor_votes(rows, material.labels).mean().item()
 
 
-def _command(data: Array, labels: Array | None, best: ViewSet) -> str:
-    """What trains with a set: a line for the terminal, or Python for arrays in memory."""
+def _command(data: Array, labels: Array | None, best: ViewSet, *, total: int) -> str:
+    """What trains with a set: a line for the terminal, or Python for arrays in memory; small data get small batches."""
     if not isinstance(data, str | Path):
         return f"vergence.ContrastiveEncoder(views={best.views!r}, view={dict(best.options)!r}).fit(x)"
     source = str(data)
     if isinstance(labels, str | Path) and source.startswith("array:") and "labels=" not in source:
         source = f"{source},labels={labels}"
-    words = ["vergence", "train", "--data", source, *best.arguments(), "--run", f"runs/{_plain_name(best.name)}"]
-    return shlex.join(words)
+    words = ["vergence", "train", "--data", source, *best.arguments()]
+    trained = int(total * (1 - Watching.share))
+    words += ["--batch", str(max(2, trained // 4))] if trained < Config.batch else []
+    return shlex.join([*words, "--run", f"runs/{_plain_name(best.name)}"])
 
 
 def _asked(data: Array, labels: Array | None, sets: Sequence[str], **numbers: int) -> str:

@@ -41,7 +41,7 @@ def simclr(
     steps += [distort(strength=strength)] * colour
     steps += [drop_colour()] * grey
     steps += [soften(above=0 if blur else SHARP)] * (blur is not False)
-    shares = "" if largest == 1 else f" {smallest:g} to {largest:g}"
+    shares = "" if (smallest, largest) == (0.08, 1) else f" {smallest:g} to {largest:g}"
     notes = {"a": shares, "b": f" above {SHARP} px" if blur is None else "", "d": f" {strength:g}"}
     switches = zip(LETTERS, (crop, blur is not False, grey, colour, flip), strict=True)
     parts = [f"({letter}) {LETTERS[letter]}{notes.get(letter, '')}" for letter, on in switches if on]

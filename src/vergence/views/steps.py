@@ -124,11 +124,10 @@ def _turns(draws: Draws, height: int, width: int) -> tuple[Tensor]:
 
 
 def _turn_around(x: FloatImages, quarters: Tensor) -> FloatImages:
-    quarters = quarters if x.shape[2] == x.shape[3] else 2 * (quarters // 2)
-    x = x.clone()
-    for count in (1, 2, 3):
-        places = (quarters == count).nonzero()[:, 0].to(x.device)
-        x[places] = x[places].rot90(count, (2, 3))
+    square = x.shape[2] == x.shape[3]
+    quarters = (quarters if square else 2 * (quarters // 2)).to(x.device)[:, None, None, None]
+    for count in (1, 2, 3) if square else (2,):
+        x = torch.where(quarters == count, x.rot90(count, (2, 3)), x)
     return x
 
 
