@@ -26,6 +26,7 @@ _NAMES = {
     "embed": "pipeline",
     "doctor": "pipeline",
     "compare": "pipeline",
+    "rank_views": "stages.views",
     "estimate": "information",
 }
 __all__ = [*_NAMES, *_ROOMS]

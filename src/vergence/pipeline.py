@@ -56,8 +56,8 @@ GLOSSARY = {
     "batch": "samples in the batch that gave the loss, or pairs that a trained bound compares at once",
     "width": "dimensions of the embeddings that gave the loss",
     "drop_nan": "leave out rows that hold NaN or infinity",
-    "sets": "sets to compare: names of the default list, letters (ad abc ad:0.25; a crop, b blur, c gray, d color, e flip) "
-    "or rows of views with options (simclr:strength=1,flip=false); the default list when none is given",
+    "sets": "sets to compare: names of the default list, letters (ad abc ad:0.25; a crop, b blur, c gray, d color, "
+    "e flip) or rows of views with options (simclr:strength=1,flip=false); the default list when none is given",
     "samples": "training samples that are looked at, drawn evenly",
     "steps": "steps of every trial; the best third takes as many more, and the best third of those again",
     "side": "images larger than this side in pixels are reduced to it for the trials",
@@ -215,7 +215,7 @@ def suit(
     samples: int = 3000,
     steps: int = 80,
     side: int = 32,
-    per_class: int = 20,
+    per_class: int = 15,
     view_count: int = 8,
     resamples: int = 2,
     graph: bool = False,

@@ -9,7 +9,8 @@ import torch
 
 from vergence import cli
 from vergence.data import Samples
-from vergence.stages.views import joined, rank_views
+from vergence.learning.ranking import joined
+from vergence.stages.views import rank_views
 
 QUICK = {"steps": 2, "samples": 64, "per_class": 4, "view_count": 3, "resamples": 1, "quiet": True}
 
@@ -21,7 +22,9 @@ def tinted(n=240):
     down, across = torch.arange(12.0)[:, None], torch.arange(12.0)
     stripes = 120 + 90 * (across * angle.cos() + down * angle.sin() + phase).sin()
     tint = torch.eye(3)[labels] * 24
-    return Samples((stripes[:, None] + tint[:, :, None, None]).to(torch.uint8), "image", labels, tuple("rgb"), source="tinted")
+    return Samples(
+        (stripes[:, None] + tint[:, :, None, None]).to(torch.uint8), "image", labels, tuple("rgb"), source="tinted"
+    )
 
 
 def test_where_color_is_the_class_it_does_not_choose_the_usual_recipe():
@@ -35,7 +38,9 @@ def test_sorted_and_shuffled_data_give_the_same_within_their_intervals():
     whole = tinted()
     orders = whole.labels.argsort(stable=True), torch.randperm(240, generator=torch.Generator().manual_seed(1))
     options = QUICK | {"steps": 5, "samples": 120, "sets": ("crop", "extreme-color")}
-    first, second = ({row.name: row.tried.last for row in rank_views(data=whole.take(o), **options).sets} for o in orders)
+    first, second = (
+        {row.name: row.tried.last for row in rank_views(data=whole.take(o), **options).sets} for o in orders
+    )
     for name, reading in first.items():
         assert reading.interval[0] <= second[name].interval[1]
         assert second[name].interval[0] <= reading.interval[1]
@@ -49,7 +54,13 @@ def test_the_answer_is_text_json_and_a_page_with_views_and_a_command(tmp_path):
     assert values["labeled"]
     assert values["certificate"]["verdict"] in ("vacuous", "informative")
     html = page.read_text(encoding="utf-8")
-    for words in ("The order", "What the views look like", "Train with the best", "does not tell", "augmentation graph"):
+    for words in (
+        "The order",
+        "What the views look like",
+        "Train with the best",
+        "does not tell",
+        "augmentation graph",
+    ):
         assert words in html
     assert "describe a set, they do not recommend it" in str(found)
 

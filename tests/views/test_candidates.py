@@ -74,7 +74,10 @@ def test_quarter_turns_move_pixels_and_change_none():
     turns = simclr(crop=False, blur=False, grey=False, colour=False, flip=False, turn=True)
     views = turns.view(x, sample_keys(0, 0, torch.arange(50)))
     plain = turns.plain(x)
-    found = [[torch.allclose(view, image.rot90(k, (1, 2))) for k in range(4)] for view, image in zip(views, plain, strict=True)]
+    found = [
+        [torch.allclose(view, image.rot90(k, (1, 2))) for k in range(4)]
+        for view, image in zip(views, plain, strict=True)
+    ]
     assert all(any(row) for row in found)
     assert all(any(row[k] for row in found) for k in range(4))
 

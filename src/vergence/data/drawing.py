@@ -26,10 +26,8 @@ def read_part(source: str, count: int, labels: Any = None, *, seed: int = 0) -> 
     name, argument, settings = settled(source, {"limit": 0, "validation": 0.0, "memory": 4.0})
     limit, validation, memory = (settings.pop(key) for key in ("limit", "validation", "memory"))
     row = partial(DATASETS[name], argument) if argument else DATASETS[name]
-    if labels is None:
-        samples = row("train", **settings)
-    else:
-        samples = part(labeled(row("all", **settings), labels), "train")
+    samples = row("train" if labels is None else "all", **settings)
+    samples = samples if labels is None else part(labeled(samples, labels), "train")
     samples = carved(samples, "train", validation=validation)
     samples = first(samples, limit) if limit else samples
     drawn = samples.take(evenly(len(samples), count, samples.labels, seed=seed))

@@ -68,7 +68,8 @@ class Trial:
         plain = self.recipe.plain(x[: min(len(x), CHUNK)] if kind == "text" else x)
         torch.manual_seed(seed)
         self.encoder, self.projector = _network(kind, plain, network)
-        self.network = nn.Sequential(self.encoder, self.projector).to(memory_format=self.last_channels)
+        both: Any = nn.Sequential(self.encoder, self.projector)
+        self.network = both.to(memory_format=self.last_channels)
         self.optimizer = torch.optim.AdamW(self.network.parameters(), lr=RATE, weight_decay=1e-4)
 
     def advance(self, steps: int, stepped: Callable[[int], None] = lambda samples: None) -> None:
@@ -257,8 +258,8 @@ def without_labels(x: Tensor, recipes: Sequence[Recipe], *, batches: int = 4, se
 
 
 def _network(kind: str, plain: Tensor, other: Mapping[str, Any] | None) -> tuple[nn.Module, nn.Module]:
-    name, options = NETWORKS[kind]
-    options = options if other is None else other
+    name, own = NETWORKS[kind]
+    options = own if other is None else other
     shape = tuple(plain.shape[1:])
     backbone: Any = encoders.build(name, shape, **options)
     projector = encoders.mlp([backbone.width, 128, 128])

@@ -11,8 +11,19 @@ from torch import Tensor
 
 from vergence.report.colours import ACCENT, CATEGORIES, INK, QUIET, category
 from vergence.report.document import Section, document, section
-from vergence.report.figures import MARKERS, canvas, legend, level, verbatim
-from vergence.report.pieces import bullets, code, details, paragraph, percent, picture, shown, side_by_side, stacked, table
+from vergence.report.figures import MARKERS, canvas, legend, verbatim
+from vergence.report.pieces import (
+    bullets,
+    code,
+    details,
+    paragraph,
+    percent,
+    picture,
+    shown,
+    side_by_side,
+    stacked,
+    table,
+)
 from vergence.report.sprite import Sprite, make_sprite
 from vergence.views import Recipe, sample_keys
 
@@ -43,7 +54,7 @@ def ranking_page(ranking: Any, samples: Any, few: Tensor, *, seed: int = 0) -> s
     ]
     label = "" if ranking.labeled else "experimental"
     return document(
-        f"Views for {ranking.source}", ranking.sentence, parts, label=label, summary=list(ranking.notes),
+        f"Views for {ranking.source}", ranking.sentence, parts, label=label, summary=[*ranking.caution, *ranking.notes],
         sprite=gallery.sprite(),
     )  # fmt: skip
 
@@ -55,7 +66,8 @@ class Gallery:
     """
 
     def __init__(self, samples: Any, few: Tensor):
-        self.samples, self.few, self.collected = samples, few, []
+        self.samples, self.few = samples, few
+        self.collected: list[np.ndarray] = []
 
     def add(self, image: Tensor, words: str) -> Markup:
         """A thumbnail of an image ``[c, h, w]``, bytes or from 0 to 1."""
@@ -98,11 +110,15 @@ def race_figure(ranking: Any) -> Figure:
 
 def curve_figure(described: Sequence[Any]) -> Figure:
     """The curves 1 - sigma against delta, one a set."""
-    figure, axes = canvas("delta: distance allowed within the main part", "1 - sigma", height=2.8 + 0.1 * len(described))
+    figure, axes = canvas(
+        "delta: distance allowed within the main part", "1 - sigma", height=2.8 + 0.1 * len(described)
+    )
     for number, row in enumerate(described):
         line = "-" if number < len(CATEGORIES) else "--"
         marker = MARKERS[number % len(MARKERS)]
-        axes.plot(row.deltas, row.curve, line, color=category(number), marker=marker, markersize=4, label=verbatim(row.name))
+        axes.plot(
+            row.deltas, row.curve, line, color=category(number), marker=marker, markersize=4, label=verbatim(row.name)
+        )
     axes.set_ylim(0, 1)
     legend(axes)
     return figure
@@ -116,13 +132,13 @@ def _order(ranking: Any) -> Section | None:
     rungs = [f"{steps} steps" for steps in ranking.rungs]
     rows = []
     for place, row in enumerate(ranking.sets, 1):
-        readings = [_interval(reading.score, reading.interval) for reading in row.tried.readings]
+        readings: list[Any] = [_interval(reading.score, reading.interval) for reading in row.tried.readings]
         readings += ["stopped"] * (len(rungs) - len(readings))
         rows.append([place, row.name, row.view_set.why or row.view_set.recipe().describe(), *readings, _gap(row.tried)])
     caption = (
-        f"{ranking.measure.capitalize()} with a 95 % interval after each lap, where all but the best third stop. The last column "
-        "compares a set with the best one after the last rung that both reached: a tie is a difference that these "
-        "trials cannot tell from 0."
+        f"{ranking.measure.capitalize()} with a 95 % interval after each lap, where all but the best third stop. "
+        "The last column compares a set with the best one after the last lap that both ran: a tie is a difference that "
+        "these trials cannot tell from 0."
     )
     words = "Each mark is a trial with its interval; filled marks are tied with the best."
     return section(
@@ -166,7 +182,7 @@ def _look(ranking: Any, gallery: Gallery, seed: int) -> Section | None:
     for name, views in drawn.items():
         pictures = [gallery.add(view, f"a view of {name}") for own in views for view in own]
         rows.append([name, Markup('<div class="found">{}</div>').format(Markup(" ").join(pictures))])
-    words = f"{VIEWS_EACH} views of each of the samples in the first row, one sample after the other, as training sees them."
+    words = f"{VIEWS_EACH} views of each sample of the first row, one sample after the other, as training sees them."
     return section("What the views look like", paragraph(words), table(["set", ""], rows))
 
 
@@ -215,8 +231,8 @@ def _certificate(ranking: Any) -> Markup | None:
         return None
     meaning = {
         "informative": "It guarantees something: the bound is below the error of guessing.",
-        "vacuous": "It guarantees nothing: the bound is not below the error of guessing. After so short a training that "
-        "is the rule, and says nothing against the set.",
+        "vacuous": "It guarantees nothing: the bound is not below the error of guessing. After so short a training "
+        "that is the rule, and says nothing against the set.",
         "violated": "It is violated, which a theorem cannot be: please report it.",
     }[found.verdict]
     words = f"Certificate for {ranking.best.name} after its trial, on the few samples described: {found.statement}. "
@@ -234,7 +250,9 @@ def _outside(best: Any, samples: Any, few: Tensor, gallery: Gallery) -> Section 
         name = _class_name(samples, label)
         rows.append([name, len(places), Markup('<div class="found">{}</div>').format(pictures)])
     words = f"Samples that {best.name} does not bring close to the rest of their class, at the middle delta."
-    return section("Outside the main part", paragraph(words), details("Show them", table(["class", "samples", ""], rows)))
+    return section(
+        "Outside the main part", paragraph(words), details("Show them", table(["class", "samples", ""], rows))
+    )
 
 
 def _connections(best: Any, samples: Any, few: Tensor, gallery: Gallery) -> Section | None:
@@ -246,7 +264,9 @@ def _connections(best: Any, samples: Any, few: Tensor, gallery: Gallery) -> Sect
         names = [_class_name(samples, int(samples.labels[few[place]])) for place in (pair.first, pair.second)]
         views = f"view {pair.first_view} and view {pair.second_view}"
         rows.append([Markup('<div class="found">{}</div>').format(pictures), " and ".join(names), views, pair.distance])
-    words = "Pairs of views that bring samples of different classes together: too many of them, and a set mixes classes."
+    words = (
+        "Pairs of views that bring samples of different classes together: too many of them, and a set mixes classes."
+    )
     return section("Where classes touch", paragraph(words), table(["pair", "classes", "views", "distance"], rows))
 
 

@@ -125,7 +125,9 @@ NONE = ViewSet("none", "identity", {}, "control: two views that are the same sam
 COLOR = (
     _photo("usual", "the recipe of SimCLR: crop, color .5, gray, flip"),
     _photo("strong-color", "the usual recipe with twice the color distortion", strength=1.0),
-    _photo("weak-color", "the usual recipe with a quarter of the color distortion and no gray", strength=0.125, grey=False),
+    _photo(
+        "weak-color", "the usual recipe with a quarter of the color distortion and no gray", strength=0.125, grey=False
+    ),
     _photo("crop-flip", "no change of color: for data whose color matters", colour=False, grey=False),
     _only("simclr", "crop", "crop alone: for data that neither flips nor changes color", crop=True),
     _photo("crop-color", "the usual recipe without flip: for data where left is not right", flip=False),
@@ -135,21 +137,33 @@ COLOR = (
     _photo("extreme-color", "control: five times the usual color distortion", strength=2.5),
     _photo("tiny-crop", "control: crops of 1 to 5 % of the image", smallest=0.01, largest=0.05),
     NONE,
-)  # fmt: skip
+)
 GRAY = (
     ViewSet("usual", "glyph", {}, "warps of glyphs: rotation, shear, zoom, shift, elastic, tone, a covered part"),
-    ViewSet("gentle-warp", "glyph", {"rotate": 10.0, "shear": 10.0, "zoom": 0.1, "translate": 0.05, "elastic": 0.05, "cover": 0.0}, "half of the usual warps, nothing covered"),
-    ViewSet("strong-warp", "glyph", {"rotate": 40.0, "shear": 40.0, "zoom": 0.5, "translate": 0.2, "elastic": 0.2, "cover": 0.4}, "twice the usual warps"),
+    ViewSet(
+        "gentle-warp",
+        "glyph",
+        {"rotate": 10.0, "shear": 10.0, "zoom": 0.1, "translate": 0.05, "elastic": 0.05, "cover": 0.0},
+        "half of the usual warps, nothing covered",
+    ),
+    ViewSet(
+        "strong-warp",
+        "glyph",
+        {"rotate": 40.0, "shear": 40.0, "zoom": 0.5, "translate": 0.2, "elastic": 0.2, "cover": 0.4},
+        "twice the usual warps",
+    ),
     _photo("photo", "crop, brightness and contrast, flip: the recipe of photographs", grey=False),
     _only("simclr", "crop", "crop alone", crop=True),
     _only("simclr", "crop-flip", "crop and flip: mirrors glyphs", crop=True, flip=True),
     _only("simclr", "gentle-crop", "crops of at least half the image", crop=True, smallest=0.5),
-    ViewSet("rotations", "glyph", {"rotate": 180.0}, "the usual warps with any rotation: for images without an upright"),
+    ViewSet(
+        "rotations", "glyph", {"rotate": 180.0}, "the usual warps with any rotation: for images without an upright"
+    ),
     _only("glyph", "tone-only", "control: brightness and contrast alone", tone=1.0),
     _only("glyph", "cover-only", "control: a covered rectangle alone", cover=1.0),
     _only("simclr", "tiny-crop", "control: crops of 1 to 5 % of the image", crop=True, smallest=0.01, largest=0.05),
     NONE,
-)  # fmt: skip
+)
 SERIES = (
     ViewSet("usual", "series", {}, "half of the time or more, rescaled, shaken, partly hidden"),
     _only("series", "crop", "a stretch of the time, at least half of it", crop=0.5),
@@ -163,7 +177,7 @@ SERIES = (
     _only("series", "noise", "control: noise of three deviations", jitter=3.0),
     _only("series", "mask-most", "control: up to all of the time hidden", mask=1.0),
     NONE,
-)  # fmt: skip
+)
 CHANNELS = _only("series", "channels", "half of the channels lost, slightly shaken", dropout=0.5, jitter=0.1)
 TABULAR = (
     ViewSet("usual", "tabular", {}, "three cells in ten replaced, slight noise"),
@@ -178,7 +192,7 @@ TABULAR = (
     _only("tabular", "all-cells", "control: nearly every cell replaced", corruption=0.95),
     _only("tabular", "extreme-noise", "control: noise of four deviations", noise=4.0),
     NONE,
-)  # fmt: skip
+)
 TEXT = (
     ViewSet("usual", "text", {}, "a span, some tokens lost, some neighbors swapped"),
     _only("text", "span", "at least half of the text", crop=0.5),
@@ -190,4 +204,4 @@ TEXT = (
     _only("text", "most-lost", "control: nine tokens in ten lost", dropout=0.9),
     _only("text", "tiny-span", "control: as little as one token", crop=0.01),
     NONE,
-)  # fmt: skip
+)

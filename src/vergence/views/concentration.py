@@ -96,11 +96,17 @@ def graph_of_views(
     x: Tensor, labels: Tensor | None, recipe: Recipe, *, classes: Sequence[str] = (), views: int = 8, seed: int = 0
 ) -> GraphSurvey:
     """The augmentation graph of these samples under a recipe, decomposed."""
-    return survey(stacked_views(recipe, x, views, seed=seed), labels, classes=classes, seed=seed)
+    return survey(stacked_views(recipe, x, views, seed=seed), labels, classes=tuple(classes), seed=seed)
 
 
 def stacked_views(
-    recipe: Recipe, x: Tensor, views: int, *, seed: int = 0, embed: Embed = lambda batch: batch, own: Tensor | None = None
+    recipe: Recipe,
+    x: Tensor,
+    views: int,
+    *,
+    seed: int = 0,
+    embed: Embed = lambda batch: batch,
+    own: Tensor | None = None,
 ) -> Tensor:
     """Views of samples ``[n, views, ...]``, the sample itself first; a sample's views do not depend on the others."""
     own = torch.arange(len(x)) if own is None else own

@@ -24,10 +24,11 @@ def simclr(
 ) -> Recipe:
     """SimCLR's views of images: (a) resized crop, (b) blur, (c) colour dropping, (d) colour distortion, (e) flip.
 
-    A crop keeps a share of the area between ``smallest`` and ``largest``; then come flip with probability 0.5, distortion 0.8,
-    grey 0.2, blur 0.5, each as torchvision does it. Strength s lets brightness, contrast and saturation change by 0.8 s
-    and the hue by 0.2 s of a turn. ``blur=None`` blurs images over 32 pixels only, as the paper does; ``size=None``
-    keeps the size of the input. ``turn`` adds quarter turns, for what has no upright (cells, land seen from above).
+    A crop keeps a share of the area between ``smallest`` and ``largest``; then come flip with probability 0.5,
+    distortion 0.8, grey 0.2, blur 0.5, each as torchvision does it. Strength s lets brightness, contrast and
+    saturation change by 0.8 s and the hue by 0.2 s of a turn. ``blur=None`` blurs images over 32 pixels only, as the
+    paper does; ``size=None`` keeps the size of the input. ``turn`` adds quarter turns, for what has no upright (cells,
+    land seen from above).
 
     References:
         Chen et al. (2020), Appendix A; the letters are those of Huang et al. (2023). https://arxiv.org/abs/2002.05709
