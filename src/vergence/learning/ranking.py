@@ -89,7 +89,7 @@ class ViewRanking:
         if self.chance is not None and score.interval[0] <= self.chance:
             return f"No set helps: even {best.name} is not above naming the largest class ({measured})."
         if best.view_set.views == "identity":
-            return f"No set does better than leaving the samples as they are ({measured}): these views do not help here."
+            return f"No set does better than leaving samples as they are ({measured}): these views do not help here."
         if len(self.ties) > 1:
             others = joined([row.name for row in self.ties[1:]])
             return f"{best.name} comes first ({measured}), tied with {others}: these trials do not tell them apart."

@@ -73,7 +73,8 @@ def rank_views(
     an array or a Samples; ``sets`` are names (see ``candidates``). Without labels the order is experimental.
     """
     began = time.monotonic()
-    _check(samples=(samples, FEWEST), steps=(steps, 2), side=(side, 8), per_class=(per_class, 2))
+    _check(samples=(samples, FEWEST), steps=(steps, 2), side=(side, 8), per_class=(per_class, 3))
+    _check(view_count=(view_count, 2), resamples=(resamples, 1))
     material = _material(data, labels, samples, side=side, per_class=per_class, seed=seed)
     chosen = _sets(sets, material.samples)
     recipes = {name: one.recipe().fitted(material.x) for name, one in chosen.items()}
@@ -82,7 +83,7 @@ def rank_views(
     with Progress(trials.planned_steps(len(runners), rungs), quiet=quiet) as progress:
         tried = _raced(material, recipes, runners, rungs=rungs, seed=seed, progress=progress)
         progress.say("describing the sets")
-        described = _described(material, recipes, views=view_count, resamples=resamples, seed=seed)
+        described, silence = _described(material, recipes, views=view_count, resamples=resamples, seed=seed)
     best = tried[0].name
     ranking = ViewRanking(
         sets=tuple(RankedSet(chosen[row.name], row, described.get(row.name)) for row in tried),
@@ -94,7 +95,7 @@ def rank_views(
         raw=_raw(material, recipes[best]),
         rungs=rungs,
         command=_command(data, labels, chosen[best], total=material.total),
-        notes=material.notes,
+        notes=(*material.notes, *silence),
         certificate=_certificate(material, runners[best], seed=seed),
         graph=_graph(material, recipes[best], seed=seed) if graph else None,
         seconds=time.monotonic() - began,
@@ -116,10 +117,14 @@ def _material(data: Array, labels: Array | None, count: int, *, side: int, per_c
         raise ValueError(f"{samples.source} gives {len(samples)} samples; trials need at least {FEWEST}.")
     known, doubts = _usable(samples)
     x = trials.reduced(samples.x[torch.arange(len(samples))], samples.kind, side=side)
-    few = of_each_class(torch.zeros(len(x)) if known is None else known, per_class, classes=CLASSES, seed=seed)
-    if known is None:
-        few = evenly(len(x), CLASSES // 2 * per_class, seed=seed)
+    few = evenly(len(x), CLASSES // 2 * per_class, seed=seed) if known is None else _few(known, per_class, seed)
     return Material(samples, x, known, few, total, (*doubts, *_changes(samples, x, total)))
+
+
+def _few(labels: Tensor, per_class: int, seed: int) -> Tensor:
+    """A few samples of each class, of at most so many classes; a class needs three to have a main part."""
+    common = (labels.bincount()[labels] > 2).nonzero()[:, 0]
+    return common[of_each_class(labels[common], per_class, classes=CLASSES, seed=seed)]
 
 
 def _usable(samples: Samples) -> tuple[Tensor | None, tuple[str, ...]]:
@@ -175,21 +180,27 @@ def _raced(
 
 def _described(
     material: Material, recipes: Mapping[str, Recipe], *, views: int, resamples: int, seed: int
-) -> dict[str, Concentrated]:
-    """What theory says of every set; nothing of texts, between whose tokens there is no distance."""
+) -> tuple[dict[str, Concentrated], tuple[str, ...]]:
+    """What theory says of every set, or why it says nothing: a description never stands in the way of a decision."""
     if material.samples.kind == "text":
-        return {}
+        return {}, ("Theory says nothing of texts: there is no distance between tokens.",)
     x = material.x[material.few]
-    found = concentrations(x, material.few_labels, recipes, views=views, resamples=resamples, seed=seed)
-    return {row.name: row for row in found}
+    try:
+        found = concentrations(x, material.few_labels, recipes, views=views, resamples=resamples, seed=seed)
+    except ValueError as error:
+        return {}, (f"Theory says nothing of this data: {error}",)
+    return {row.name: row for row in found}, ()
 
 
 def _certificate(material: Material, trial: Trial, *, seed: int) -> Certificate | None:
-    """The bound on the error of the winner's short training, on the few samples; None without labels."""
+    """The bound on the error of the winner's short training, on the few samples; None where it cannot be computed."""
     if material.few_labels is None:
         return None
     stacks = stacked_views(trial.recipe, material.x[material.few], VIEWS_OF_CERTIFICATE, seed=seed, embed=trial.embed)
-    return generalisation_bound(stacks, material.few_labels)
+    try:
+        return generalisation_bound(stacks, material.few_labels)
+    except ValueError:  # rows of zeros, say
+        return None
 
 
 def _graph(material: Material, recipe: Recipe, *, seed: int) -> Any:
