@@ -73,7 +73,7 @@ def test_the_command_runs_as_it_is_pasted(tmp_path, monkeypatch, capsys):
     program, *arguments = shlex.split(found.command)
     assert program == "vergence"
     assert cli.main([*arguments, "--epochs", "1", "--quiet"]) == 0
-    assert (tmp_path / "runs" / found.best.name / "report.html").exists()
+    assert (tmp_path / "runs" / found.taken.name / "report.html").exists()
 
 
 def test_without_labels_it_says_loudly_that_the_order_is_experimental(tmp_path):
@@ -84,6 +84,15 @@ def test_without_labels_it_says_loudly_that_the_order_is_experimental(tmp_path):
     assert "experimental" in page.read_text(encoding="utf-8")
     assert found.chance is None
     assert found.command.startswith("vergence.ContrastiveEncoder(")
+
+
+def test_a_control_that_is_tied_with_a_set_is_not_what_the_command_takes():
+    generator = np.random.default_rng(0)
+    options = QUICK | {"sets": ("none", "cells", "noise"), "samples": 200}
+    found = rank_views(data=generator.normal(size=(40, 5)), labels=generator.integers(0, 2, 40), **options)
+    assert len(found.ties) == 3  # noise labels: nothing is told apart
+    assert found.taken.name != "none"
+    assert f"views={found.taken.view_set.views!r}" in found.command
 
 
 def test_labels_that_cannot_decide_are_left_aside_and_it_is_said():

@@ -76,6 +76,11 @@ class ViewRanking:
         return tuple(row for row in self.sets if row.tried.tied)
 
     @property
+    def taken(self) -> RankedSet:
+        """The set to train with: the best, or, where that is a control, the first that is tied with it and is none."""
+        return next((row for row in self.ties if not row.view_set.control), self.best)
+
+    @property
     def unknown(self) -> tuple[str, ...]:
         """What these trials cannot know."""
         return UNKNOWN if self.labeled else (EXPERIMENTAL, *UNKNOWN[:2])
@@ -104,8 +109,12 @@ class ViewRanking:
                 f"Neighbors among the inputs themselves are right more often ({self.raw:.3f}) than after any of these "
                 "trials: check that a longer training exceeds it before you use one."
             )
-        if any(row.view_set.why.startswith("control") for row in self.ties):
+        if any(row.view_set.control for row in self.ties):
             lines.append("Sets that were meant to fail are among the best: these trials say little about this data.")
+        if self.taken is not self.best:
+            lines.append(
+                f"{self.best.name} is such a set, so the command takes {self.taken.name}, which is tied with it."
+            )
         return tuple(lines)
 
     @property
@@ -132,6 +141,7 @@ class ViewRanking:
         answer = {
             "sentence": self.sentence,
             "best": self.best.name,
+            "taken": self.taken.name,
             "ties": [row.name for row in self.ties],
             "caution": list(self.caution),
         }

@@ -162,10 +162,9 @@ def _gap(tried: Any) -> Markup | str:
 def _advice(ranking: Any) -> str:
     if not ranking.labeled:
         return "Experimental: the score that chose this set has not seen a label. Run as it stands:"
-    if len(ranking.ties) > 1:
-        names = ", ".join(row.name for row in ranking.ties[1:])
-        return f"{ranking.best.name}, but by a margin that is not sure: {names} may do as well. Run as it stands:"
-    return f"{ranking.best.name}. Run as it stands:"
+    names = ", ".join(row.name for row in ranking.ties if row is not ranking.taken)
+    words = f"{ranking.taken.name}, but by a margin that is not sure: {names} may do as well." if names else ""
+    return f"{words or ranking.taken.name + '.'} Run as it stands:"
 
 
 def _look(ranking: Any, gallery: Gallery, seed: int) -> Section | None:

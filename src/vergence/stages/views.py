@@ -94,13 +94,14 @@ def rank_views(
         chance=_chance(material.labels),
         raw=_raw(material, recipes[best]),
         rungs=rungs,
-        command=_command(data, labels, chosen[best], total=material.total),
+        command="",
         notes=(*material.notes, *silence),
         certificate=_certificate(material, runners[best], seed=seed),
         graph=_graph(material, recipes[best], seed=seed) if graph else None,
         seconds=time.monotonic() - began,
         asked=_asked(data, labels, sets, samples=samples, steps=steps, side=side, seed=seed),
     )
+    ranking = replace(ranking, command=_command(data, labels, ranking.taken.view_set, total=material.total))
     return ranking if output is None else _written(ranking, material, Path(output), seed=seed)
 
 

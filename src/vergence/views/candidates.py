@@ -28,6 +28,11 @@ class ViewSet:
     options: Mapping[str, Any] = field(default_factory=dict)
     why: str = ""
 
+    @property
+    def control(self) -> bool:
+        """Whether it is among the candidates because it ought to fail."""
+        return self.why.startswith("control")
+
     def recipe(self) -> Recipe:
         """The recipe itself; an option out of range is an error that names the set."""
         try:
