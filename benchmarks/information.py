@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 
 from vergence.information import estimate, staircase
 from vergence.information.exact import correlated_information
-from vergence.information.neighbours import ksg
+from vergence.information.neighbors import ksg
 from vergence.information.samplers import correlated_gaussians, cubed_gaussians
 from vergence.report.colours import ACCENT, CONTRAST, INK, LINE, QUIET
 
@@ -66,7 +66,7 @@ def main() -> None:
     if arguments.stage in stages:
         stages[arguments.stage]()
     else:
-        {"bmi": bmi, "ksg": neighbour_time}[arguments.stage](arguments.bmi_python, arguments.seeds)
+        {"bmi": bmi, "ksg": neighbor_time}[arguments.stage](arguments.bmi_python, arguments.seeds)
 
 
 def bmi(python: str, seeds: list[int]) -> None:
@@ -127,8 +127,8 @@ def entropies() -> None:
         print(f"{rho:5} {nats:8.2f} | " + " | ".join(" ".join(f"{value:7.2f}" for value in part) for part in parts))
 
 
-def neighbour_time(python: str, seeds: list[int]) -> None:
-    """KSG with k = 5 on standardised columns: our answer and CPU seconds beside bmi's, interleaved."""
+def neighbor_time(python: str, seeds: list[int]) -> None:
+    """KSG with k = 5 on standardized columns: our answer and CPU seconds beside bmi's, interleaved."""
     for path in [path for path in _samples(python, seeds[:1]) if path.stem.split("__")[0] in KSG_TASKS]:
         theirs, seconds = map(
             float, subprocess.run([python, "-c", KSG, path], capture_output=True, text=True).stdout.split()

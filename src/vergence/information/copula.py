@@ -1,4 +1,4 @@
-"""The Gaussian copula: information in closed form if the columns, once Gaussianised, are jointly Gaussian."""
+"""The Gaussian copula: information in closed form if the columns, once Gaussianized, are jointly Gaussian."""
 
 import math
 from typing import NamedTuple
@@ -6,9 +6,10 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 from scipy.special import digamma
-from scipy.stats import beta, kstest
+from scipy.stats import beta, kstest, norm
 
-from vergence.information.preprocessing import gaussianised
+from vergence.information.preprocessing import gaussianized
+from vergence.information.screening import dependence, threshold
 
 RowsX = Float[np.ndarray, "n dx"]
 RowsY = Float[np.ndarray, "n dy"]
@@ -50,7 +51,7 @@ def significant(variates: Canonical, n: int) -> Canonical:
 
 
 def copula_information(x: RowsX, y: RowsY) -> tuple[float, float]:
-    """Nats and their standard error if x and y are Gaussian after Gaussianising their columns.
+    """Nats and their standard error if x and y are Gaussian after Gaussianizing their columns.
 
     The sampling bias of the three log determinants is removed exactly; the error is that of the canonical correlations,
     the root of the mean of their squares. Infinite if some direction of y is a linear function of x.
@@ -58,7 +59,7 @@ def copula_information(x: RowsX, y: RowsY) -> tuple[float, float]:
     n, dx, dy = len(x), x.shape[1], y.shape[1]
     if n <= dx + dy + 1:
         return math.nan, math.inf
-    rho = canonical(gaussianised(x), gaussianised(y)).correlation
+    rho = canonical(gaussianized(x), gaussianized(y)).correlation
     if max(rho.max(), canonical(x, y).correlation.max()) >= 1 - SMALLEST:
         return math.inf, math.inf
     bias = 0.5 * (_log_det_bias(n, dx) + _log_det_bias(n, dy) - _log_det_bias(n, dx + dy))
@@ -66,22 +67,56 @@ def copula_information(x: RowsX, y: RowsY) -> tuple[float, float]:
 
 
 def looks_gaussian(x: RowsX, y: RowsY, *, level: float = 1e-3) -> bool:
-    """Whether the Gaussianised columns pass for jointly Gaussian, at any strength of dependence.
+    """Whether the Gaussianized columns pass for jointly Gaussian, at any strength of dependence."""
+    return not departures(x, y, level=level)
 
-    The squared length of a whitened Gaussian row is n times a beta variable, and its coordinates have kurtosis 3; both
-    are tested, so a dependence that is not linear shows even where it is too strong for any bound.
+
+def departures(x: RowsX, y: RowsY, *, level: float = 1e-3) -> list[str]:
+    """Which tests of joint normality the Gaussianized columns fail, each at about this level.
+
+    The squared length of a whitened Gaussian row is n times a beta variable, its mean square is known (Mardia 1970),
+    for x and y alone as well, and its coordinates have kurtosis 3. What y keeps after its regression on x is
+    independent of x. So a dependence that is not linear shows even where it is too strong for any bound; but with few
+    rows many pass.
     """
-    rows = np.concatenate([gaussianised(x), gaussianised(y)], axis=1)
-    n, d = rows.shape
-    rows = rows - rows.mean(0)
-    white = rows @ _whitening(rows)
+    x, y = (rows - rows.mean(0) for rows in (gaussianized(x), gaussianized(y)))
+    joint = np.hstack([x, y])
+    white = joint @ _whitening(joint)
+    n, d = white.shape
     length = kstest((white**2).sum(1) / n, beta(d / 2, (n - d - 1) / 2).cdf).pvalue
     kurtosis = np.abs((white**4).mean(0) - 3).max() / math.sqrt(24 / n)
-    return bool(length > level and kurtosis < 3.3 + math.sqrt(2 * math.log(d)))
+    critical = float(norm.isf(level / 2))
+    names = ("x", "y", "the pair")
+    failed = [f"the lengths of {name}" for name, rows in zip(names, (x, y, joint), strict=True) if _mardia(rows) > critical]
+    failed += ["the lengths of whitened rows"] if length <= level else []
+    failed += ["the tails of a direction"] if kurtosis >= critical + math.sqrt(2 * math.log(d)) else []
+    return failed + _residual_dependence(x, y)
 
 
-def _whitening(centred: np.ndarray) -> np.ndarray:
-    covariance = centred.T @ centred / len(centred)
+def _mardia(centered: np.ndarray) -> float:
+    """How many deviations the mean fourth power of whitened lengths is from that of a Gaussian."""
+    white = centered @ _whitening(centered)
+    n, d = white.shape
+    if n <= d + 1:
+        return 0.0
+    return abs(float(((white**2).sum(1) ** 2).mean()) - d * (d + 2) * (n - 1) / (n + 1)) / math.sqrt(8 * d * (d + 2) / n)
+
+
+def _residual_dependence(x: np.ndarray, y: np.ndarray) -> list[str]:
+    """Whether what regression leaves of y depends on x, and of x on y, in any pair of directions or in length."""
+    for first, second in ((x, y), (y, x)):
+        rest = second - first @ np.linalg.lstsq(first, second, rcond=None)[0]
+        rest = rest @ _whitening(rest)
+        first = first @ _whitening(first)
+        sides = [np.hstack([rows, (rows**2).sum(1, keepdims=True)]) for rows in (first, rest)]
+        strength = dependence(*sides)
+        if strength.max() > threshold(strength.size):
+            return ["what regression leaves depends on the other variable"]
+    return []
+
+
+def _whitening(centered: np.ndarray) -> np.ndarray:
+    covariance = centered.T @ centered / len(centered)
     values, vectors = np.linalg.eigh(covariance)
     present = values > SMALLEST * values[-1]
     return vectors[:, present] / np.sqrt(values[present])

@@ -79,14 +79,14 @@ def _network_mean(x: RowsX, rest: RowsY, split: Split, seed: int, *, epochs: int
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network = perceptron(x.shape[1], width=64, out=rest.shape[1], layers=2)
-    optimiser = torch.optim.AdamW(network.parameters(), lr=1e-3, weight_decay=1e-2)
+    optimizer = torch.optim.AdamW(network.parameters(), lr=1e-3, weight_decay=1e-2)
     generator = torch.Generator().manual_seed(seed)
     best, mean = targets[split.stop].square().mean(), torch.zeros_like(targets)
     for _ in range(epochs):
         for rows in split.train[torch.randperm(len(split.train), generator=generator)].split(batch):
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             (network(inputs[rows]) - targets[rows]).square().mean().backward()
-            optimiser.step()
+            optimizer.step()
         with torch.no_grad():
             guess = network(inputs)
             error = (guess - targets)[split.stop].square().mean()
@@ -98,8 +98,8 @@ def _network_mean(x: RowsX, rest: RowsY, split: Split, seed: int, *, epochs: int
 def _log_likelihood(rows: np.ndarray, fitted: np.ndarray, chosen: np.ndarray) -> np.ndarray:
     """Of the chosen rows, under the Gaussian of the fitted ones, up to the constant that both models share."""
     mean = rows[fitted].mean(0)
-    centred = rows[fitted] - mean
-    factor = cho_factor(centred.T @ centred / len(fitted), lower=True)
+    centered = rows[fitted] - mean
+    factor = cho_factor(centered.T @ centered / len(fitted), lower=True)
     away = rows[chosen] - mean
     half_log_det = np.log(np.diag(factor[0])).sum()
     return -0.5 * (away * cho_solve(factor, away.T).T).sum(1) - half_log_det

@@ -94,6 +94,6 @@ def student_information(degrees: float, *, dx: int, dy: int) -> float:
 
 def _student_entropy(degrees: float, d: int) -> float:
     half, whole = degrees / 2, (degrees + d) / 2
-    normaliser = math.lgamma(half) - math.lgamma(whole) + 0.5 * d * math.log(degrees * math.pi)
+    normalizer = math.lgamma(half) - math.lgamma(whole) + 0.5 * d * math.log(degrees * math.pi)
     gap = torch.special.digamma(torch.tensor([whole, half], dtype=torch.float64))
-    return normaliser + whole * float(gap[0] - gap[1])
+    return normalizer + whole * float(gap[0] - gap[1])

@@ -1,6 +1,7 @@
 """What happens to samples first: checks, and transformations that leave information unchanged."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -21,7 +22,7 @@ MOST_TURNED = 50
 # The radius of so few columns varies so much that a rotation by it needs its third power: of the 0.12 nats that the
 # critic missed without it on development spirals in five columns, it found 0.04.
 FEW_TURNED = 10
-# Gaussianised rows of a thousand columns differ by at most 250.
+# Gaussianized rows of a thousand columns differ by at most 250.
 FAR = 1e3
 # A variable is a category if its rows take on average at least this many pairs per value.
 PAIRS_PER_VALUE = 10
@@ -68,38 +69,60 @@ def codes(rows: Rows) -> np.ndarray:
 
 
 def one_hot(rows: Rows) -> Rows:
-    """Categories as corners of a simplex, any two farther apart than rows of Gaussianised numbers ever are.
+    """Categories as corners of a simplex, any two farther apart than rows of Gaussianized numbers ever are.
 
-    Then the neighbours of a row are of its own category, as in Ross (2014). https://doi.org/10.1371/journal.pone.0087357
+    Then the neighbors of a row are of its own category, as in Ross (2014). https://doi.org/10.1371/journal.pone.0087357
     """
     number = codes(rows)
     return FAR * np.eye(number.max() + 1)[number]
 
 
-def gaussianised(rows: Rows) -> Rows:
+def gaussianized(rows: Rows) -> Rows:
     """Every column replaced by the normal quantile of its rank: invertible column by column, so nothing is lost."""
     return ndtri(rankdata(rows, axis=0) / (len(rows) + 1))
 
 
-def described(rows: Rows) -> tuple[Rows, Rows, Rows]:
-    """Three descriptions for a critic: the Gaussianised columns, the same turned by the radius, and the radius.
+class Described(NamedTuple):
+    """What a critic sees of one variable: Gaussianized columns, the same turned by the radius, and the radius."""
 
-    The radius is how far out a row is, Gaussianised: once among the Gaussianised columns and once among the columns in
+    columns: Rows
+    turned: Rows
+    radius: Rows
+
+
+def described(rows: Rows) -> Described:
+    """Three descriptions for a critic: the Gaussianized columns, the same turned by the radius, and the radius.
+
+    The radius is how far out a row is, Gaussianized: once among the Gaussianized columns and once among the columns in
     units of their median deviation, because heavy tails show only there. Columns times the radius let a linear map
     follow a rotation that depends on it.
     """
-    columns = gaussianised(rows)
+    columns = gaussianized(rows)
     if rows.shape[1] == 1:
-        return columns, columns, np.zeros((len(rows), 0))
-    centred = rows - np.median(rows, axis=0)
-    scale = np.median(np.abs(centred), axis=0)
-    robust = centred / np.where(scale > 0, scale, centred.std(0))
-    near, far = (gaussianised((part**2).sum(1, keepdims=True)) for part in (columns, robust))
+        return Described(columns, columns, np.zeros((len(rows), 0)))
+    centered = rows - np.median(rows, axis=0)
+    scale = np.median(np.abs(centered), axis=0)
+    robust = centered / np.where(scale > 0, scale, centered.std(0))
+    near, far = (gaussianized((part**2).sum(1, keepdims=True)) for part in (columns, robust))
     turned = columns
     if rows.shape[1] <= min(MOST_TURNED, len(rows) // PAIRS_PER_COLUMN):
         powers = (near, near**2 - 1, near**3 - 3 * near)[: 3 if rows.shape[1] <= FEW_TURNED else 2]
         turned = np.concatenate([columns, *(columns * power for power in powers)], axis=1)
-    return columns, turned, np.concatenate([near, near**2 - 1, far], axis=1)
+    return Described(columns, turned, np.concatenate([near, near**2 - 1, far], axis=1))
+
+
+def products(columns: Rows, most: int) -> Rows | None:
+    """All products of two columns if they are at most so many, else the squares, else nothing."""
+    d = columns.shape[1]
+    if d * (d + 1) // 2 <= most:
+        i, j = np.triu_indices(d)
+        return columns[:, i] * columns[:, j]
+    return columns**2 if d <= most else None
+
+
+def evenly(n: int, most: int) -> np.ndarray:
+    """At most so many row numbers, spread evenly from the first to the last."""
+    return np.arange(n) if n <= most else np.linspace(0, n - 1, most).astype(int)
 
 
 def _rows(name: str, samples: Samples) -> np.ndarray:

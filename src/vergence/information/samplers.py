@@ -81,7 +81,7 @@ def discrete_channel(n: int, joint: Float[Tensor, "rows columns"], *, seed: int 
 
 
 def labelled_mixture(n: int, *, separation: float = 2.0, seed: int = 0) -> Pairs:
-    """A label (two, equally likely) and a unit Gaussian centred at plus or minus half the separation."""
+    """A label (two, equally likely) and a unit Gaussian centered at plus or minus half the separation."""
     generator = _generator(seed)
     labels = torch.randint(2, (n, 1), generator=generator)
     x = separation * (labels - 0.5) + torch.randn(n, 1, generator=generator, dtype=torch.float64)

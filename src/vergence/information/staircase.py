@@ -63,14 +63,14 @@ def staircase(
     if bound not in CLIMBERS:
         raise UnknownName("bound", bound, CLIMBERS)
     model, value = _learner(bound, d, seed, options)
-    optimiser = torch.optim.Adam(model.parameters(), lr=learning_rate)
+    optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate)
     draw = cubed_gaussians if cubed else correlated_gaussians
     found = []
     for number, nats in enumerate(stairs):
         said = np.empty(steps)
         for step in range(steps):
             pairs = draw(batch, d=d, nats=nats, seed=(seed * len(stairs) + number) * steps + step)
-            said[step] = _step(optimiser, value(pairs.x.float(), pairs.y.float()))
+            said[step] = _step(optimizer, value(pairs.x.float(), pairs.y.float()))
         found.append(Stair(nats, said))
     return found
 
@@ -88,8 +88,8 @@ def _learner(
     return model, lambda x, y: objective(model(x, y))
 
 
-def _step(optimiser: torch.optim.Optimizer, value: Tensor) -> float:
-    optimiser.zero_grad()
+def _step(optimizer: torch.optim.Optimizer, value: Tensor) -> float:
+    optimizer.zero_grad()
     (-value).backward()
-    optimiser.step()
+    optimizer.step()
     return value.item()

@@ -11,12 +11,12 @@ from scipy.stats import t as student_t
 from torch import Tensor, nn
 
 from vergence.information import bounds
-from vergence.information.answers import TAILS, Estimate, answer
+from vergence.information.answers import TAILS, Information, answer
 from vergence.information.copula import copula_information
 from vergence.information.critics import Bilinear, Concat, Critic, InnerProduct, Separable
 from vergence.information.crossfit import Objective, Split, fit, in_batches, splits, two_way
 from vergence.information.limits import info_nce_ceiling, interpolated_ceiling, kl_ceiling
-from vergence.information.preprocessing import Rows, gaussianised, tensor
+from vergence.information.preprocessing import Rows, gaussianized, tensor
 from vergence.tables import Rows as Table
 from vergence.types import Square
 
@@ -33,12 +33,12 @@ LEAST_STEPS = 300
 
 def trained_bound(
     x: Rows, y: Rows, *, bound: str, critic: str | Critic, batch: int = 256, folds: int = 3, seed: int = 0
-) -> Estimate:
+) -> Information:
     """The mean over folds of a bound on unseen pairs, with an interval from its spread."""
     smallest = len(x) // folds
     if batch > smallest:
         raise ValueError(f"A batch of {batch} does not fit in a fold of {smallest} pairs; lower batch or folds.")
-    inputs = tensor(gaussianised(x)), tensor(gaussianised(y))
+    inputs = tensor(gaussianized(x)), tensor(gaussianized(y))
     parts = [_fold(*inputs, split, bound, critic, batch, seed) for split in splits(len(x), folds=folds, seed=seed)]
     values = np.concatenate(parts)
     spread = float(values.std(ddof=1)) / math.sqrt(len(values))

@@ -17,7 +17,7 @@ FAMILIES = Table(
     "family",
     {
         "linear": lambda: LogisticRegression(max_iter=1000),
-        "neighbours": lambda: KNeighborsClassifier(20),
+        "neighbors": lambda: KNeighborsClassifier(20),
         "perceptron": lambda: MLPClassifier((64,), early_stopping=True, random_state=0),
     },
 )
@@ -73,7 +73,7 @@ def _label_gain(x: Rows, labels: np.ndarray, train: np.ndarray, test: np.ndarray
     column = np.searchsorted(model.classes_, labels[test][known])
     with_x = model.predict_proba(x[test][known])[np.arange(known.sum()), column]
     without = np.bincount(labels[train], minlength=labels.max() + 1)[labels[test][known]] / len(train)
-    # Neighbours may give a label no vote at all, and one vote fewer than one costs no more than this.
+    # Neighbors may give a label no vote at all, and one vote fewer than one costs no more than this.
     return float(np.log(np.maximum(with_x, 1 / len(train)) / without).mean())
 
 

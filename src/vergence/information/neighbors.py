@@ -1,4 +1,4 @@
-"""Mutual information from nearest neighbours: nothing is trained, one number of neighbours is chosen."""
+"""Mutual information from nearest neighbors: nothing is trained, one number of neighbors is chosen."""
 
 from collections.abc import Iterator
 
@@ -23,7 +23,7 @@ def ksg(x: RowsX, y: RowsY, *, k: int = 5) -> float:
 
     .. math:: \psi(n) + \langle \psi(k) - \psi(n_x + 1) - \psi(n_y + 1) \rangle
 
-    with n_x the number of points nearer in x than the k-th neighbour is in (x, y), where a pair is as far as the
+    with n_x the number of points nearer in x than the k-th neighbor is in (x, y), where a pair is as far as the
     larger of its Euclidean distances in x and in y. It may be negative: then there is nothing to find. In more than
     about four dimensions in all it is too small.
 
@@ -61,7 +61,7 @@ def growth(x: RowsX, y: RowsY, *, k: int = 3, most: int = 2000, seed: int = 0) -
 
 
 def _tree_counts(x: RowsX, y: RowsY, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Neighbours in (x, y), x and y, each with the point itself, on two lines, where a tree is fastest."""
+    """Neighbors in (x, y), x and y, each with the point itself, on two lines, where a tree is fastest."""
     pairs = np.concatenate([x, y], axis=1)
     radius = KDTree(pairs).query(pairs, k + 1, p=np.inf)[0][:, -1]
     tied = radius == 0

@@ -1,4 +1,4 @@
-"""Facts about the estimator of nearest neighbours."""
+"""Facts about the estimator of nearest neighbors."""
 
 import math
 
@@ -8,7 +8,7 @@ import torch
 from scipy.special import digamma
 
 from vergence.information.exact import mutual_information
-from vergence.information.neighbours import duplicates, growth, ksg, ksg_terms
+from vergence.information.neighbors import duplicates, growth, ksg, ksg_terms
 from vergence.information.samplers import (
     correlated_gaussians,
     discrete_channel,
@@ -76,6 +76,6 @@ def test_duplicates_counts_repeated_rows():
     assert duplicates(np.array([[1.0], [2.0], [1.0], [1.0]])) == 0.5
 
 
-def test_more_neighbours_than_points_is_an_error():
+def test_more_neighbors_than_points_is_an_error():
     with pytest.raises(ValueError, match="between 1 and the number of pairs less one, 9; got 10"):
         ksg(np.zeros((10, 1)), np.zeros((10, 1)), k=10)

@@ -14,8 +14,8 @@ from vergence.information.copula import copula_information, looks_gaussian
 from vergence.information.critics import Separable
 from vergence.information.crossfit import fit, hear, splits, two_way
 from vergence.information.exact import correlation_for, gaussian_log_ratio
-from vergence.information.neighbours import ksg
-from vergence.information.preprocessing import described, gaussianised
+from vergence.information.neighbors import ksg
+from vergence.information.preprocessing import described, gaussianized
 from vergence.information.samplers import (
     Pairs,
     correlated_gaussians,
@@ -52,12 +52,12 @@ def with_the_true_critic(pairs: Pairs, bound: str, *, batch: int) -> Estimate:
 @pytest.mark.parametrize(
     ("pairs", "estimator", "tolerance"),
     [
-        (uniform_noise(4000, width=0.1), "neighbours", 0.05),
-        (uniform_noise(4000, width=0.75), "neighbours", 0.05),
-        (correlated_gaussians(2000, nats=0.5), "neighbours", 0.06),
+        (uniform_noise(4000, width=0.1), "neighbors", 0.05),
+        (uniform_noise(4000, width=0.75), "neighbors", 0.05),
+        (correlated_gaussians(2000, nats=0.5), "neighbors", 0.06),
         (correlated_gaussians(3000, d=20, nats=8.0), "copula", 0.4),
         (cubed_gaussians(3000, d=20, nats=20.0), "copula", 0.5),
-        (labelled_mixture(3000), "neighbours", 0.05),
+        (labelled_mixture(3000), "neighbors", 0.05),
         (discrete_channel(3000, torch.tensor([[0.4, 0.1], [0.1, 0.4]])), "table", 0.05),
     ],
     ids=["hard edges", "wide noise", "line", "eight nats", "twenty nats, cubed", "label", "table"],
@@ -135,7 +135,7 @@ def test_the_bound_on_unseen_pairs_of_the_true_critic_is_the_information():
     assert abs(heard.unseen - 0.5) < 4 * error
 
 
-@pytest.mark.parametrize(("bound", "d"), [("copula", 3), ("neighbours", 1)])
+@pytest.mark.parametrize(("bound", "d"), [("copula", 3), ("neighbors", 1)])
 def test_intervals_cover_the_truth_about_as_often_as_they_claim(bound, d):
     draws = [correlated_gaussians(400, d=d, nats=0.5, seed=seed) for seed in range(60)]
     ends = [estimate(pairs.x, pairs.y, bound=bound).interval for pairs in draws]
@@ -173,9 +173,9 @@ def test_donsker_varadhan_is_not_averaged_over_batches():
     assert averaged > 4.5 > small.nats  # what averaging over small batches would have said
 
 
-def test_resampled_pairs_would_flatter_neighbours_so_intervals_are_not_bootstrapped():
+def test_resampled_pairs_would_flatter_neighbors_so_intervals_are_not_bootstrapped():
     pairs = correlated_gaussians(600, nats=0.3, seed=1)
-    found = estimate(pairs.x, pairs.y, bound="neighbours")
+    found = estimate(pairs.x, pairs.y, bound="neighbors")
     rows = np.random.default_rng(0).integers(0, 600, 600)
     assert found.interval[0] <= 0.3 <= found.interval[1] < ksg(pairs.x.numpy()[rows], pairs.y.numpy()[rows], k=3)
 
@@ -320,9 +320,9 @@ def test_every_row_answers_and_every_bound_trains(few_steps):
 # --- parts ------------------------------------------------------------------------------------------------------------
 
 
-def test_gaussianising_undoes_any_increasing_map_of_a_column():
+def test_gaussianizing_undoes_any_increasing_map_of_a_column():
     x = numbers(200, 2)
-    np.testing.assert_array_equal(gaussianised(np.exp(x)), gaussianised(x))
+    np.testing.assert_array_equal(gaussianized(np.exp(x)), gaussianized(x))
 
 
 def test_the_copula_is_unbiased_where_there_is_nothing():
@@ -341,9 +341,9 @@ def test_gaussian_pairs_look_gaussian_at_any_strength_and_spirals_and_students_d
 def test_turned_columns_hold_a_rotation_by_the_radius():
     pairs = correlated_gaussians(3000, d=3, nats=3.0)
     turned = described(spiral(pairs.x).numpy())[1]
-    straight = gaussianised(pairs.x.numpy())[:, :1]
+    straight = gaussianized(pairs.x.numpy())[:, :1]
     predicted = turned @ np.linalg.lstsq(turned, straight, rcond=None)[0]
-    linear = gaussianised(spiral(pairs.x).numpy())
+    linear = gaussianized(spiral(pairs.x).numpy())
     from_columns = linear @ np.linalg.lstsq(linear, straight, rcond=None)[0]
     assert np.var(straight - predicted) < 0.5 * np.var(straight - from_columns)
 
@@ -365,7 +365,7 @@ def test_usable_information_grows_with_the_family():
     x = numbers(1500, 2)
     label = (x[:, :1] * x[:, 1:] > 0).astype(int)
     assert abs(usable_information(x, label, family="linear")) < 0.05
-    assert usable_information(x, label, family="neighbours") > 0.5
+    assert usable_information(x, label, family="neighbors") > 0.5
 
 
 def test_usable_information_of_a_linear_gaussian_is_its_mutual_information():
