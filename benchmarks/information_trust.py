@@ -501,6 +501,7 @@ def main() -> None:
     parser.add_argument("suite", choices=[*SUITES, "large"])
     parser.add_argument("--draws", type=int, help="cases of each kind")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--largest", type=int, default=20_000, help="no case of more pairs")
     parser.add_argument("--kinds", nargs="+", help="only these")
     parser.add_argument("--to", type=Path, help="write every row here, as lines of JSON")
     arguments = parser.parse_args()
@@ -510,7 +511,7 @@ def main() -> None:
     kinds, draws = SUITES[arguments.suite]
     rows = []
     for case in designs(arguments.suite, arguments.draws or draws, arguments.seed):
-        if arguments.kinds and case[0] not in arguments.kinds:
+        if case[1] > arguments.largest or (arguments.kinds and case[0] not in arguments.kinds):
             continue
         rows.append(judged(kinds, *case))
         print(line(rows[-1]), flush=True)

@@ -52,15 +52,6 @@ class Doubt(NamedTuple):
     sentence: str
 
 
-class Opinion(NamedTuple):
-    """What another kind of estimator says. ``lower_bound`` means that the truth is above ``low`` even if it is blind."""
-
-    name: str
-    nats: float
-    low: float
-    high: float
-
-
 @dataclass(frozen=True)
 class Information:
     """How many nats two variables share.
@@ -150,7 +141,7 @@ def _saturation(nats: float, ceiling: float, side: Side) -> Doubt:
 def _trust(nats: float, interval: tuple[float, float], ceiling: float, doubts: list[Doubt]) -> Trust:
     """The lowest word among those of the doubts and of the width, with the sentence of the first that says it."""
     width = interval[1] - interval[0]
-    wide = Doubt(_word_of_width(width, nats), f"The interval is {width:.2f} nats wide.")
+    wide = Doubt(word_of_width(width, nats), f"The interval is {width:.2f} nats wide.")
     word, sentence = min([*doubts, wide], key=lambda doubt: WORDS.index(doubt.most))
     if word != "high":
         return Trust(word, sentence)
@@ -158,7 +149,8 @@ def _trust(nats: float, interval: tuple[float, float], ceiling: float, doubts: l
     return Trust("high", f"The interval is narrow, and {room}.")
 
 
-def _word_of_width(width: float, nats: float) -> str:
+def word_of_width(width: float, nats: float) -> str:
+    """The most that an interval of this width allows."""
     for word, (absolute, share) in (("high", HIGH_WIDTH), ("moderate", MODERATE_WIDTH)):
         if width <= max(absolute, share * abs(nats)):
             return word

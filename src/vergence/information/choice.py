@@ -1,5 +1,6 @@
 """``estimate``: chooses an estimator, compares it with others of another kind, and says why."""
 
+import inspect
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vergence.information.answers import Doubt, Information, Trust
+from vergence.information.answers import WORDS, Doubt, Information, Trust, word_of_width
 from vergence.information.copula import copula_information, looks_gaussian
 from vergence.information.critics import Critic
 from vergence.information.estimators import (
@@ -22,7 +23,6 @@ from vergence.information.estimators import (
     labels,
     neighbors,
     table,
-    widened,
 )
 from vergence.information.limits import kl_ceiling
 from vergence.information.neighbors import duplicates, growth
@@ -38,6 +38,7 @@ from vergence.information.preprocessing import (
     reduced,
     varying,
 )
+from vergence.information.screening import dependence, relevant
 from vergence.information.trained import trained_bound
 from vergence.tables import UnknownName
 
@@ -45,6 +46,10 @@ from vergence.tables import UnknownName
 GROWING = 0.5
 # In more joint dimensions KSG has not settled at 2000 pairs, whatever the relation.
 GROWTH_DIMENSIONS = 10
+# In so many joint dimensions neighbors still serve as a check from below.
+NEAR_DIMENSIONS = 4
+# So many pairs are enough for that check.
+MOST_CHECKED = 5000
 # A table with fewer pairs per cell is mostly bias.
 PAIRS_PER_CELL = 5
 # More repeated rows than this are a discrete part, which breaks estimators for densities.
@@ -72,7 +77,7 @@ def estimate(
     x: Samples,
     y: Samples,
     *,
-    bound: str | Callable[..., Information] = "auto",
+    bound: str | Callable[..., Any] = "auto",
     critic: str | Critic = "auto",
     batch: int = 256,
     folds: int = 3,
@@ -80,27 +85,33 @@ def estimate(
 ) -> Information:
     """How many nats x and y share, with an interval, the estimator's ceiling, and a verdict on trust.
 
-    ``bound`` is ``auto``, a row of ESTIMATORS, a function of yours from two arrays ``[n, d]`` to an ``Information``, or
-    a row of BOUNDS, which is then raised by ``critic`` (``bilinear``, ``separable``, ``concat`` or a module of yours)
-    and reported on pairs that the critic never saw. Rows of x and y are pairs, independent of each other: pairs that
+    ``bound`` is ``auto``, a row of ESTIMATORS (or a function of yours from two arrays ``[n, d]`` to an
+    ``Information``), or a row of BOUNDS (or a function of yours of a score matrix), which is then raised by ``critic``
+    (``bilinear``, ``separable``, ``concat`` or a module of yours) and reported on pairs that the critic never saw. Rows of x and y are pairs, independent of each other: pairs that
     share a batch effect look more informative than they are. Rows of a series are noticed and said.
     """
     from vergence.information import BOUNDS, ESTIMATORS  # the front door imports this file
 
     pair = checked(x, y)
-    if callable(bound):
-        return bound(*pair)
-    bound = OLD_NAMES.get(bound, bound)
+    bound = OLD_NAMES.get(bound, bound) if isinstance(bound, str) else bound
     if bound == "jensen_shannon":
         raise ValueError("jensen_shannon trains a critic but is not in nats; smile reports nats from that critic.")
     if bound == "auto" and critic != "auto":
         bound = "info_nce"
-    if bound in BOUNDS:
+    if bound in BOUNDS or (callable(bound) and len(_positional(bound)) == 1):
         return trained_bound(*pair, bound=bound, critic=critic, batch=batch, folds=folds, seed=seed)
-    if bound not in ESTIMATORS:
+    if isinstance(bound, str) and bound not in ESTIMATORS:
         raise UnknownName("bound", bound, [*ESTIMATORS, *BOUNDS])
-    trains = bound in ("auto", "neural")
-    return ESTIMATORS[bound](*pair, folds=folds, seed=seed) if trains else ESTIMATORS[bound](*pair)
+    row = ESTIMATORS[bound] if isinstance(bound, str) else bound
+    known = inspect.signature(row).parameters
+    options = {name: value for name, value in {"folds": folds, "seed": seed}.items() if name in known}
+    return row(*pair, **options)
+
+
+def _positional(function: Callable[..., Any]) -> list[str]:
+    """The parameters without a default: an estimator has two, the variables; a bound has one, the scores."""
+    parameters = inspect.signature(function).parameters.values()
+    return [p.name for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
 
 
 def automatic(x: Rows, y: Rows, *, folds: int = 3, seed: int = 0) -> Information:
@@ -187,9 +198,18 @@ def _critic_or_copula(x: Rows, y: Rows, fit: CrossFitted, opinion: float, situat
     if opinion > critic.nats and looks_gaussian(x, y):
         reason = "The pairs pass for Gaussian, and a critic needs more of them to follow."
         return copula(x, y, **situation.options(reason))
-    if x.shape[1] + y.shape[1] <= NEIGHBOR_DIMENSIONS + 3:
-        return _not_below(critic, neighbors(x, y))
-    return critic
+    return _not_below(critic, _nearby(x, y))
+
+
+def _nearby(x: Rows, y: Rows) -> Information | None:
+    """What neighbors say of the columns that depend on the other side, if those are few: no more than all share."""
+    rows = evenly(len(x), MOST_CHECKED)
+    x, y = x[rows], y[rows]
+    if x.shape[1] + y.shape[1] > NEAR_DIMENSIONS:
+        strength = dependence(x, y)
+        most = NEAR_DIMENSIONS // 2
+        x, y = x[:, relevant(strength, 0, most=most)], y[:, relevant(strength, 1, most=most)]
+    return neighbors(x, y) if x.shape[1] and y.shape[1] else None
 
 
 def _reconciled(first: Information, second: Information) -> Information:
@@ -198,16 +218,28 @@ def _reconciled(first: Information, second: Information) -> Information:
     if other_low <= first.nats <= other_high or low <= second.nats <= high:
         return replace(first, reasons=(*first.reasons, f"{second.estimator} agrees: {second.nats:.3f} nats."))
     sentence = f"{first.estimator} says {first.nats:.3f} and {second.estimator} {second.nats:.3f} nats."
-    interval = min(low, second.nats), max(high, second.nats)
-    apart = max(other_low - high, low - other_high)
-    word = "low" if apart > 0 else min(first.trust, "moderate", key=("low", "moderate", "high").index)
-    return replace(first, interval=interval, trust=Trust(word, sentence), reasons=(*first.reasons, first.trust.sentence))
+    both = replace(first, interval=(min(low, second.nats), max(high, second.nats)))
+    return _at_most(both, "low" if max(other_low - high, low - other_high) > 0 else "moderate", sentence)
 
 
-def _not_below(critic: Information, near: Information) -> Information:
-    """In four to six dimensions neighbors say too little: only if they say more than the critic do they count."""
-    if near.nats <= critic.interval[1]:
+def _not_below(critic: Information, near: Information | None) -> Information:
+    """A critic's answer raised to that of neighbors of a few columns, which can only be too small, if that is more."""
+    if near is None or near.nats <= critic.nats:
         return critic
-    sentence = f"Neighbors say {near.nats:.3f} nats: the critic found too little."
-    interval = critic.interval[0], max(widened(near.nats, near.interval)[1], critic.interval[1])
-    return replace(critic, nats=near.nats, interval=interval, trust=Trust("low", sentence))
+    (low, high), (near_low, near_high) = critic.interval, near.interval
+    raised = replace(critic, interval=(low, max(high, near_high)))
+    if near_low <= critic.nats:
+        return _at_most(raised, "high", "")
+    sentence = f"The critic found {critic.nats:.3f} nats, neighbors of fewer columns {near.nats:.3f}."
+    return _at_most(replace(raised, nats=near.nats), "low" if near_low > high else "moderate", sentence)
+
+
+def _at_most(found: Information, most: str, sentence: str) -> Information:
+    """The same answer with no more trust than this, and than the width of its interval allows."""
+    width = found.interval[1] - found.interval[0]
+    allowed = word_of_width(width, found.nats)
+    word = min(found.trust.word, most, allowed, key=WORDS.index)
+    if word == found.trust.word:
+        return replace(found, reasons=(*found.reasons, sentence)) if sentence else found
+    why = sentence if word == most else f"The interval is {width:.2f} nats wide."
+    return replace(found, trust=Trust(word, why), reasons=(*found.reasons, *([sentence] if sentence and why != sentence else [])))

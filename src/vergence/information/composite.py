@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from vergence.information.copula import Canonical, canonical, significant
 from vergence.information.critics import perceptron
-from vergence.information.crossfit import Split, two_way, two_way_terms
+from vergence.information.crossfit import Split, fit, two_way, two_way_terms
 from vergence.information.mixtures import MixtureScores, fitted, starts
-from vergence.information.preprocessing import Described, Rows, gaussianized, products, tensor
+from vergence.information.preprocessing import Described, Rows, evenly, gaussianized, products, tensor
 from vergence.information.screening import dependence, matched, relevant
 from vergence.information.surfaces import Surfaces
 from vergence.types import Square
@@ -36,6 +36,8 @@ MOST_SURFACES = 12
 CLEAR_GAIN = 2.0
 # Ten components are tried where the pairs have at most so many columns and at least so many training rows.
 MANY_COMPONENTS = (10, 12, 400)
+# A mixture is fitted to at most so many rows, or ten for each number in its covariances' diagonals.
+MIXTURE_ROWS = 3000
 
 
 class CompositeCritic(nn.Module):
@@ -64,29 +66,50 @@ class Model(NamedTuple):
 
 
 class Composite:
-    """A composite critic for one fold: models are fitted to the training rows and chosen on the stopping rows."""
+    """A critic for one fold: a model and a network on top of it, fitted to the training rows.
 
-    def __init__(self, x: Described, y: Described, split: Split, *, seed: int = 0):
+    The network first learns on top of the simplest model. A richer model replaces both if it is clearly better on the
+    stopping rows, and then gets a network of its own. ``learned`` says that more than correlation was found.
+    """
+
+    def __init__(self, x: Described, y: Described, split: Split, *, network: bool = True, seed: int = 0):
         train = split.train.numpy()
         turned = significant(canonical(x.turned[train], y.turned[train]), len(train)).first(MOST_VARIATES)
-        self.strength = dependence(x.columns[train], y.columns[train])
-        simple = _gaussians(x, y, train, turned)
+        strength = dependence(x.columns[train], y.columns[train])
         quadratic = _quadratic_variates(x, y, train)
-        self.model = _best(simple, split.stop)
-        self.learned = self.model.name not in ("linear", "independent")
-        for model in _richer(x, y, train, self.strength, quadratic, seed):
-            if _clearly_better(model, self.model, split.stop):
-                self.model, self.learned = model, True
-        inputs = _Gaussian(x.turned, y.turned, turned)
-        self.x = _inputs(inputs.x, x, relevant(self.strength, 0, most=FEW_COLUMNS), quadratic and quadratic[0])
-        self.y = _inputs(inputs.y, y, relevant(self.strength, 1, most=FEW_COLUMNS), quadratic and quadratic[1])
+        variates = _Gaussian(x.turned, y.turned, turned)
+        self.x = _inputs(variates.x, x, relevant(strength, 0, most=FEW_COLUMNS), quadratic and quadratic[0])
+        self.y = _inputs(variates.y, y, relevant(strength, 1, most=FEW_COLUMNS), quadratic and quadratic[1])
+        self.split, self.network, self.seed = split, network, seed
+        self._stand_on(_best(_gaussians(x, y, train, turned), split.stop))
+        self.learned = self.epochs > 0 or self.model.name not in ("linear", "independent")
+        with torch.no_grad():
+            best, simple = None, two_way_terms(self(split.stop))
+        for model in _richer(x, y, train, strength, quadratic, seed):
+            terms = two_way_terms(model.scores(split.stop))
+            if _clearly_above(terms, simple):
+                best, simple = model, terms
+        if best is not None:
+            self._stand_on(best)
+            self.learned = True
+
+    def _stand_on(self, model: Model) -> None:
+        """Take this model and train a new network on top of it."""
+        self.model = model
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+            torch.manual_seed(self.seed)
             self.critic = CompositeCritic(self.x.shape[1], self.y.shape[1])
+        self.epochs = fit(self.critic, self, self.split, seed=self.seed) if self.network else 0
+
+    @property
+    def name(self) -> str:
+        return self.model.name + (" with a network" if self.epochs else "")
 
     def __call__(self, rows: Tensor) -> Square:
-        left, right = self.critic(self.x[rows], self.y[rows])
-        return self.model.scores(rows) + left @ right.T
+        if self.network:
+            left, right = self.critic(self.x[rows], self.y[rows])
+            return self.model.scores(rows) + left @ right.T
+        return self.model.scores(rows)
 
 
 class _Gaussian:
@@ -145,7 +168,8 @@ def _mixtures(name: str, x: Rows, y: Rows, train: np.ndarray, seed: int) -> Iter
     strength = dependence(x[train], y[train])
     i, j = np.unravel_index(strength.argmax(), strength.shape)
     for k in sizes:
-        fits = [fitted(rows[train], start) for start in starts(rows[train], k, pair=(i, x.shape[1] + j), seed=seed)]
+        part = rows[train[evenly(n, max(MIXTURE_ROWS, 10 * k * d))]]
+        fits = [fitted(part, start) for start in starts(part, k, pair=(i, x.shape[1] + j), seed=seed)]
         mixture = max(fits, key=lambda fit: fit[1])[0]
         yield Model(f"{k} Gaussians of {name}", MixtureScores(mixture, x, y))
 
@@ -171,10 +195,9 @@ def _best(models: list[Model], stop: Tensor) -> Model:
     return models[max(range(len(values)), key=lambda i: -math.inf if math.isnan(values[i]) else values[i])]
 
 
-def _clearly_better(model: Model, than: Model, stop: Tensor) -> bool:
-    gain = two_way_terms(model.scores(stop)) - two_way_terms(than.scores(stop))
-    error = float(gain.std()) / math.sqrt(len(stop))
-    return bool(float(gain.mean()) > CLEAR_GAIN * error + 1e-3)
+def _clearly_above(terms: Tensor, than: Tensor) -> bool:
+    gain = terms - than
+    return bool(gain.mean() > CLEAR_GAIN * gain.std() / math.sqrt(len(gain)) + 1e-3)
 
 
 def _inputs(variates: Tensor, rows: Described, chosen: np.ndarray, quadratic: Rows | None) -> Tensor:

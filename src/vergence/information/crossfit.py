@@ -16,8 +16,10 @@ Score = Callable[[Tensor], Square]
 
 # The share of the pairs outside the test part that stop the training and choose the model; more where they are few.
 STOPPING, MORE_STOPPING, FEW_PAIRS = 1 / 6, 1 / 4, 2000
-# Scores of so many rows with each other are held at once: 64 MB.
-MOST_ROWS = 4096
+# Scores of so many rows with each other are held at once: 25 MB. More negatives for each pair change little.
+MOST_ROWS = 2500
+# Epochs are fewer where there are many pairs: what the network learns, it learns in about so many steps.
+MOST_STEPS = 700
 
 
 class Split(NamedTuple):
@@ -73,7 +75,7 @@ def fit(
     *,
     objective: Objective = two_way,
     batch: int = 256,
-    epochs: int = 30,
+    epochs: int | None = None,
     patience: int = 6,
     learning_rate: float = 3e-3,
     seed: int = 0,
@@ -85,6 +87,7 @@ def fit(
     """
     batch = min(batch, len(split.train))
     steps = len(split.train) // batch
+    epochs = epochs or min(30, max(10, MOST_STEPS // steps))
     optimizer = torch.optim.AdamW(critic.parameters(), lr=learning_rate, weight_decay=1e-3)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, learning_rate, epochs * steps, pct_start=0.05)
     generator = torch.Generator().manual_seed(seed)
@@ -110,7 +113,7 @@ def judged(score: Score, split: Split) -> Judged:
     """NWJ over all pairs of the test part, for the critic as it stands.
 
     Its constant is set on the training part and its cap on the stopping part, so that both are fixed before the test
-    part is seen and the value is a lower bound in expectation. A test part of more than 4096 rows is taken in blocks.
+    part is seen and the value is a lower bound in expectation. A large test part is taken in blocks.
     """
     blocks = split.test.tensor_split(math.ceil(len(split.test) / MOST_ROWS))
     # A ratio above the number of pairs it is averaged over, or below its inverse, could not be checked on any part.

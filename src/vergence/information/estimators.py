@@ -9,7 +9,7 @@ from scipy.special import digamma
 from vergence.information.answers import ABOVE, BELOW, Doubt, Information, Trust, answer
 from vergence.information.composite import Composite
 from vergence.information.copula import copula_information, departures
-from vergence.information.crossfit import fit, judged, splits
+from vergence.information.crossfit import judged, splits
 from vergence.information.entropies import entropy_difference
 from vergence.information.labels import label_entropy, label_information
 from vergence.information.limits import information_ceiling, kl_ceiling
@@ -67,18 +67,15 @@ def cross_fitted(x: Rows, y: Rows, *, folds: int = 3, seed: int = 0, memory: int
     ``memory`` rows that follow each other in time stay together; without ``network`` the model stands alone.
     """
     pair = described(x), described(y)
-    parts, influence, epochs, models = [], np.empty(len(x)), [], []
+    parts, influence, critics = [], np.empty(len(x)), []
     for split in splits(len(x), folds=folds, seed=seed, block=max(1, 2 * memory)):
-        composite = Composite(*pair, split, seed=seed)
-        epochs.append(fit(composite.critic, composite, split, seed=seed) if network else 0)
-        part = judged(composite, split)
-        influence[split.test.numpy()] = part.influence
-        parts.append(part)
-        models.append(composite.model.name + (" with a network" if epochs[-1] else ""))
-        learned = composite.learned
+        critics.append(Composite(*pair, split, network=network, seed=seed))
+        parts.append(judged(critics[-1], split))
+        influence[split.test.numpy()] = parts[-1].influence
     error = float(influence.std()) * math.sqrt(inflation(influence, memory) / len(x))
     unseen, seen = (float(np.mean([getattr(part, side) for part in parts])) for side in ("unseen", "seen"))
-    return CrossFitted(unseen, seen, error, learned or sorted(epochs)[folds // 2] > 0, tuple(models))
+    learned = sum(critic.learned for critic in critics) > folds / 2
+    return CrossFitted(unseen, seen, error, learned, tuple(critic.name for critic in critics))
 
 
 def neural(

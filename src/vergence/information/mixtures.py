@@ -16,8 +16,9 @@ Rows = Float[np.ndarray, "n _"]
 RIDGE = 1e-3
 # A component's covariance is shrunk towards that of all rows as by so many rows for each column.
 SHRINKAGE = 0.5
+# EM stops after so many steps, or when a step gains less than this many nats a row.
 STEPS = 40
-TOLERANCE = 1e-4
+TOLERANCE = 5e-4
 # Log ratios beyond this overflow float32 when they are added up, and no sample could check them.
 LARGEST = 80.0
 
@@ -37,7 +38,7 @@ class Mixture(NamedTuple):
         return np.log(self.weight) - constant - 0.5 * np.square(away, out=away).sum(2).T
 
     def log_density(self, rows: Rows, columns: slice = slice(None)) -> np.ndarray:
-        return np.logaddexp.reduce(self.log_terms(rows, columns), axis=1)
+        return _log_sum(self.log_terms(rows, columns))[0]
 
 
 def fitted(rows: Rows, responsibility: Float[np.ndarray, "n k"]) -> tuple[Mixture, float]:
@@ -50,8 +51,7 @@ def fitted(rows: Rows, responsibility: Float[np.ndarray, "n k"]) -> tuple[Mixtur
     for _ in range(STEPS):
         mixture = _maximized(rows, responsibility, whole)
         terms = mixture.log_terms(rows)
-        density = np.logaddexp.reduce(terms, axis=1)
-        responsibility = np.exp(terms - density[:, None])
+        density, responsibility = _log_sum(terms)
         value = float(density.mean())
         if value - last < TOLERANCE:
             break
@@ -79,7 +79,7 @@ class MixtureScores:
         dx = x.shape[1]
         in_x, in_y = slice(None, dx), slice(dx, None)
         of_x = mixture.log_terms(x, in_x)
-        shares = of_x - np.logaddexp.reduce(of_x, axis=1)[:, None]
+        shares = of_x - _log_sum(of_x)[0][:, None]
         alone_y = mixture.log_density(y, in_y)
         self.parts = [_conditional(mixture, k, x, y, shares[:, k], alone_y) for k in range(len(mixture.weight))]
 
@@ -128,6 +128,14 @@ def _clusters(rows: Rows, k: int, seed: int, *, rounds: int = 10) -> np.ndarray:
         count = member.sum(0)[:, None]
         center = np.where(count > 0, member.T @ rows / np.maximum(count, 1), center)
     return member
+
+
+def _log_sum(terms: Float[np.ndarray, "n k"]) -> tuple[np.ndarray, np.ndarray]:
+    """The log of the sum of exponentials of each row, and each one's share in it."""
+    largest = terms.max(1, keepdims=True)
+    share = np.exp(terms - largest)
+    total = share.sum(1, keepdims=True)
+    return (largest + np.log(total))[:, 0], share / total
 
 
 def _tensor(values: np.ndarray) -> Tensor:

@@ -15,8 +15,8 @@ Column = Float[np.ndarray, " n"]
 # The grid on which a ratio is tabulated, in deviations of the Gaussianized column; between knots it is linear.
 KNOTS = np.linspace(-3.6, 3.6, 49)
 # A mixture of two columns is fitted to at most so many rows: more change it little.
-MOST_ROWS = 1500
-COMPONENTS = (1, 2, 6)
+MOST_ROWS = 2000
+COMPONENTS = (1, 2, 6, 12)
 
 
 class Surfaces:
@@ -38,7 +38,7 @@ def _table(u: Column, v: Column, seed: int) -> np.ndarray:
     """The log ratio of the mixture of two columns that Schwarz's criterion prefers, at every pair of knots."""
     rows = np.stack([u, v], axis=1)[:: math.ceil(len(u) / MOST_ROWS)]
     best, chosen = -math.inf, None
-    for k in COMPONENTS:
+    for k in [k for k in COMPONENTS if len(rows) >= 50 * k]:
         mixture, value = fitted(rows, starts(rows, k, pair=(0, 1), seed=seed)[-1])
         score = value - 0.5 * (6 * k - 1) * math.log(len(rows)) / len(rows)
         if score > best:
