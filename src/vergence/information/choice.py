@@ -21,11 +21,12 @@ from vergence.information.estimators import (
     cross_fitted,
     infinite,
     labels,
+    neighbor_answer,
     neighbors,
     table,
 )
 from vergence.information.limits import kl_ceiling
-from vergence.information.neighbors import duplicates, growth
+from vergence.information.neighbors import duplicates, growth, ksg_terms
 from vergence.information.order import order
 from vergence.information.preprocessing import (
     Rows,
@@ -38,8 +39,9 @@ from vergence.information.preprocessing import (
     reduced,
     varying,
 )
-from vergence.information.screening import dependence, relevant
+from vergence.information.screening import dependence, matched, relevant, threshold
 from vergence.information.trained import trained_bound
+from vergence.information.unmixing import unmixed
 from vergence.tables import UnknownName
 
 # KSG gains one nat per e-fold of samples if the truth is infinite and none once it has settled.
@@ -50,6 +52,9 @@ GROWTH_DIMENSIONS = 10
 NEAR_DIMENSIONS = 4
 # So many pairs are enough for that check.
 MOST_CHECKED = 5000
+MOST_MATCHED = 12
+# A model of few Gaussians misses this share of what neighbors find in curved relations without either being at fault.
+SHORT_OF_NEIGHBORS = 0.1
 # A table with fewer pairs per cell is mostly bias.
 PAIRS_PER_CELL = 5
 # More repeated rows than this are a discrete part, which breaks estimators for densities.
@@ -128,10 +133,9 @@ def automatic(x: Rows, y: Rows, *, folds: int = 3, seed: int = 0) -> Information
     if any(map(categorical, (x, y))) or max(duplicates(x), duplicates(y)) > FEW_DUPLICATES:
         return _discrete(x, y, situation)
     (x, lost_x), (y, lost_y) = reduced("x", x), reduced("y", y)
-    if lost_x or lost_y:
-        found = _continuous(x, y, situation)
-        return _at_least(found, *lost_x, *lost_y)
-    return _continuous(x, y, situation)
+    x, y, unmixed_notes = unmixed(x, y)
+    found = _continuous(x, y, situation._replace(notes=(*notes, *unmixed_notes)))
+    return _at_least(found, *lost_x, *lost_y) if lost_x or lost_y else found
 
 
 def _at_least(found: Information, *sentences: str) -> Information:
@@ -182,7 +186,7 @@ def _continuous(x: Rows, y: Rows, situation: Situation) -> Information:
     )
     if few:
         near = neighbors(x, y, **situation.options("Few dimensions: neighbors need no training."))
-        return _reconciled(near, critic_answer(fit, x, y, opinion=opinion, **_without_memory(situation)))
+        return _checked_from_below(near, critic_answer(fit, x, y, opinion=opinion, **_without_memory(situation)))
     return _critic_or_copula(x, y, fit, opinion, situation)
 
 
@@ -198,18 +202,35 @@ def _critic_or_copula(x: Rows, y: Rows, fit: CrossFitted, opinion: float, situat
     if opinion > critic.nats and looks_gaussian(x, y):
         reason = "The pairs pass for Gaussian, and a critic needs more of them to follow."
         return copula(x, y, **situation.options(reason))
-    return _not_below(critic, _nearby(x, y))
+    for near in _nearby(x, y):
+        critic = _not_below(critic, near)
+    return critic
 
 
-def _nearby(x: Rows, y: Rows) -> Information | None:
-    """What neighbors say of the columns that depend on the other side, if those are few: no more than all share."""
+def _nearby(x: Rows, y: Rows) -> list[Information]:
+    """What neighbors say of the columns that depend on the other side: never more than all share.
+
+    Of a few of them together, and, if no two columns of x (or of y) depend on each other, of matched pairs of columns,
+    added up: then I(x; y) is at least the sum of I(x_i; y_i).
+    """
     rows = evenly(len(x), MOST_CHECKED)
     x, y = x[rows], y[rows]
+    strength = dependence(x, y)
+    pairs, found = matched(strength, most=MOST_MATCHED), []
+    if len(pairs) > 1 and any(map(_independent, (x, y))):
+        terms = sum(ksg_terms(gaussianized(x[:, [i]]), gaussianized(y[:, [j]]), k=3) for i, j in pairs)
+        found.append(neighbor_answer(terms))
     if x.shape[1] + y.shape[1] > NEAR_DIMENSIONS:
-        strength = dependence(x, y)
         most = NEAR_DIMENSIONS // 2
         x, y = x[:, relevant(strength, 0, most=most)], y[:, relevant(strength, 1, most=most)]
-    return neighbors(x, y) if x.shape[1] and y.shape[1] else None
+    return [*found, neighbors(x, y)] if x.shape[1] and y.shape[1] else found
+
+
+def _independent(rows: Rows) -> bool:
+    """Whether no two columns depend on each other, as far as the smooth test sees."""
+    strength = dependence(rows, rows)
+    np.fill_diagonal(strength, 0)
+    return bool(strength.max() <= threshold(strength.size // 2))
 
 
 def _reconciled(first: Information, second: Information) -> Information:
@@ -222,9 +243,18 @@ def _reconciled(first: Information, second: Information) -> Information:
     return _at_most(both, "low" if max(other_low - high, low - other_high) > 0 else "moderate", sentence)
 
 
-def _not_below(critic: Information, near: Information | None) -> Information:
+def _checked_from_below(near: Information, model: Information) -> Information:
+    """The answer of neighbors beside a model of the density, which may say less but should not say much more."""
+    if near.interval[0] <= model.interval[1] or model.nats > near.nats:
+        return _reconciled(near, model)
+    share = (near.nats - model.nats) / near.nats
+    sentence = f"A model of the density finds {model.nats:.3f} nats, {share:.0%} less than neighbors."
+    return _at_most(near, "high" if share < SHORT_OF_NEIGHBORS else "moderate", sentence)
+
+
+def _not_below(critic: Information, near: Information) -> Information:
     """A critic's answer raised to that of neighbors of a few columns, which can only be too small, if that is more."""
-    if near is None or near.nats <= critic.nats:
+    if near.nats <= critic.nats:
         return critic
     (low, high), (near_low, near_high) = critic.interval, near.interval
     raised = replace(critic, interval=(low, max(high, near_high)))

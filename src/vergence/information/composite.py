@@ -34,6 +34,8 @@ PAIRS_PER_PRODUCT = 12
 MOST_SURFACES = 12
 # A richer model replaces a simpler one if it gains so many standard errors on the stopping part.
 CLEAR_GAIN = 2.0
+# With so many, no network on top of the simpler one is tried.
+FAR_GAIN = 6.0
 # Ten components are tried where the pairs have at most so many columns and at least so many training rows.
 MANY_COMPONENTS = (10, 12, 400)
 # A mixture is fitted to at most so many rows, or ten for each number in its covariances' diagonals.
@@ -68,8 +70,8 @@ class Model(NamedTuple):
 class Composite:
     """A critic for one fold: a model and a network on top of it, fitted to the training rows.
 
-    The network first learns on top of the simplest model. A richer model replaces both if it is clearly better on the
-    stopping rows, and then gets a network of its own. ``learned`` says that more than correlation was found.
+    A network learns on top of the simplest model. If a richer model is clearly better than that on the stopping rows,
+    it gets a network of its own, and the better of the two stays. ``learned`` says that more than correlation was found.
     """
 
     def __init__(self, x: Described, y: Described, split: Split, *, network: bool = True, seed: int = 0):
@@ -81,17 +83,15 @@ class Composite:
         self.x = _inputs(variates.x, x, relevant(strength, 0, most=FEW_COLUMNS), quadratic and quadratic[0])
         self.y = _inputs(variates.y, y, relevant(strength, 1, most=FEW_COLUMNS), quadratic and quadratic[1])
         self.split, self.network, self.seed = split, network, seed
-        self._stand_on(_best(_gaussians(x, y, train, turned), split.stop))
+        simple = _best(_gaussians(x, y, train, turned), split.stop)
+        model = _clearly_best(simple, _richer(x, y, train, strength, quadratic, seed), split.stop)
+        if model is not simple and _gain(model, simple, split.stop) > FAR_GAIN:
+            self._stand_on(model)
+        else:
+            self._stand_on(simple)
+            if model is not simple:
+                self._try(model)
         self.learned = self.epochs > 0 or self.model.name not in ("linear", "independent")
-        with torch.no_grad():
-            best, simple = None, two_way_terms(self(split.stop))
-        for model in _richer(x, y, train, strength, quadratic, seed):
-            terms = two_way_terms(model.scores(split.stop))
-            if _clearly_above(terms, simple):
-                best, simple = model, terms
-        if best is not None:
-            self._stand_on(best)
-            self.learned = True
 
     def _stand_on(self, model: Model) -> None:
         """Take this model and train a new network on top of it."""
@@ -99,7 +99,21 @@ class Composite:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
             self.critic = CompositeCritic(self.x.shape[1], self.y.shape[1])
-        self.epochs = fit(self.critic, self, self.split, seed=self.seed) if self.network else 0
+        # On a rich model little is left to learn, and every step costs more.
+        patience = 6 if isinstance(model.scores, _Gaussian) else 3
+        self.epochs = fit(self.critic, self, self.split, patience=patience, seed=self.seed) if self.network else 0
+
+    @torch.no_grad()
+    def _value(self) -> float:
+        return two_way(self(self.split.stop)).item()
+
+    def _try(self, model: Model) -> None:
+        """Stand on this model unless the one before it, with its network, is better on the stopping rows."""
+        before, value = (self.model, self.critic, self.epochs), self._value()
+        with torch.enable_grad():
+            self._stand_on(model)
+        if self._value() < value:
+            self.model, self.critic, self.epochs = before
 
     @property
     def name(self) -> str:
@@ -195,9 +209,23 @@ def _best(models: list[Model], stop: Tensor) -> Model:
     return models[max(range(len(values)), key=lambda i: -math.inf if math.isnan(values[i]) else values[i])]
 
 
-def _clearly_above(terms: Tensor, than: Tensor) -> bool:
-    gain = terms - than
-    return bool(gain.mean() > CLEAR_GAIN * gain.std() / math.sqrt(len(gain)) + 1e-3)
+def _clearly_best(simple: Model, richer: Iterator[Model], stop: Tensor) -> Model:
+    """The simple model, or a richer one that is better than every simpler one by two standard errors."""
+    best, terms = simple, two_way_terms(simple.scores(stop))
+    for model in richer:
+        other = two_way_terms(model.scores(stop))
+        if _errors(other - terms) > CLEAR_GAIN and (other - terms).mean() > 1e-3:
+            best, terms = model, other
+    return best
+
+
+def _gain(model: Model, than: Model, stop: Tensor) -> float:
+    return _errors(two_way_terms(model.scores(stop)) - two_way_terms(than.scores(stop)))
+
+
+def _errors(gain: Tensor) -> float:
+    """How many standard errors the mean is above zero."""
+    return float(gain.mean() / (gain.std() / math.sqrt(len(gain)) + 1e-12))
 
 
 def _inputs(variates: Tensor, rows: Described, chosen: np.ndarray, quadratic: Rows | None) -> Tensor:

@@ -87,14 +87,19 @@ def departures(x: RowsX, y: RowsY, *, level: float = 1e-3) -> list[str]:
     kurtosis = np.abs((white**4).mean(0) - 3).max() / math.sqrt(24 / n)
     critical = float(norm.isf(level / 2))
     names = ("x", "y", "the pair")
-    failed = [f"the lengths of {name}" for name, rows in zip(names, (x, y, joint), strict=True) if _mardia(rows) > critical]
+    failed = [f"the lengths of {name}" for name, rows in zip(names, (x, y, joint), strict=True) if mardia(rows) > critical]
     failed += ["the lengths of whitened rows"] if length <= level else []
     failed += ["the tails of a direction"] if kurtosis >= critical + math.sqrt(2 * math.log(d)) else []
     return failed + _residual_dependence(x, y)
 
 
-def _mardia(centered: np.ndarray) -> float:
-    """How many deviations the mean fourth power of whitened lengths is from that of a Gaussian."""
+def mardia(rows: np.ndarray) -> float:
+    """How many deviations the mean fourth power of whitened lengths is from that of a Gaussian.
+
+    References:
+        Mardia (1970), on multivariate kurtosis. https://doi.org/10.1093/biomet/57.3.519
+    """
+    centered = rows - rows.mean(0)
     white = centered @ _whitening(centered)
     n, d = white.shape
     if n <= d + 1:

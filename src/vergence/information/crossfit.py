@@ -58,7 +58,10 @@ def two_way(scores: Square) -> Scalar:
     """InfoNCE averaged over rows and columns, with one exponential for both: it fixes a critic up to a constant."""
     largest = scores.detach().max()
     weight = (scores - largest).exp()
-    normalizer = 0.5 * (weight.sum(1).log().mean() + weight.sum(0).log().mean()) + largest
+    rows, columns = weight.sum(1), weight.sum(0)
+    if min(rows.min(), columns.min()) == 0:  # one exponential is not enough: some row is far below the largest score
+        return two_way_terms(scores).mean()
+    normalizer = 0.5 * (rows.log().mean() + columns.log().mean()) + largest
     return math.log(len(scores)) + scores.diagonal().mean() - normalizer
 
 
@@ -119,21 +122,23 @@ def judged(score: Score, split: Split) -> Judged:
     # A ratio above the number of pairs it is averaged over, or below its inverse, could not be checked on any part.
     limit = 2 * math.log(len(split.stop)) - 1
     seen, stop = (score(rows).clamp_(-limit, limit) for rows in (split.train[: len(blocks[0])], split.stop[:MOST_ROWS]))
-    cap, shift = _cap(seen, stop, limit)
+    best, cap, shift = _cap(seen, stop, limit)
+    if best <= 0:  # worse than saying nothing, which the test part has no part in deciding
+        return Judged(0.0, np.zeros(len(split.test)), 0.0)
     parts = [_nwj_parts(score(rows).clamp_(-limit, limit).clamp_(max=cap).sub_(shift)) for rows in blocks]
     value = sum(part[0] * len(rows) for part, rows in zip(parts, blocks, strict=True)) / len(split.test)
     influence = torch.cat([part[1] for part in parts])
     return Judged(value, influence.double().numpy(), float(seen.clamp_(max=cap).diagonal().mean()) - shift)
 
 
-def _cap(seen: Square, stop: Square, limit: float) -> tuple[float, float]:
-    """Where ratios are capped, by the stopping part, and the constant that this asks for, by the training part."""
+def _cap(seen: Square, stop: Square, limit: float) -> tuple[float, float, float]:
+    """The best value on the stopping part, where it caps ratios, and the constant that this asks for in training."""
     top = min(1.2 * float(seen.diagonal().max()), limit)
     caps = [share * top for share in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)]
     ratio = seen.exp().fill_diagonal_(0)
     shifts = [_log_mean(ratio, cap) for cap in caps]
     values = [_nwj_parts(stop.clamp(max=cap) - shift)[0] for cap, shift in zip(caps, shifts, strict=True)]
-    return max(zip(values, caps, shifts, strict=True))[1:]
+    return max(zip(values, caps, shifts, strict=True))
 
 
 @torch.no_grad()

@@ -34,8 +34,13 @@ SHARE_OF_GAP = 0.75
 # What no model expresses is not in any gap: intervals are longer above by this many nats and this share of the answer,
 # and below by half of it. Chosen on the development kinds of benchmarks/information_trust.py.
 UNEXPRESSED = (0.01, 0.03)
-# A critic or a copula with fewer pairs for each column of x and y has intervals that are too short.
-PAIRS_PER_COLUMN = 20
+# A dependence that needs so many pairs to be noticed, divided by their number, is added above for critics and copulas:
+# with 200 pairs the product of two among five columns was not seen.
+UNNOTICED = 40.0
+# A critic or a copula with fewer pairs, in all or for each column of x and y, has intervals that are too short.
+FEWEST_PAIRS, PAIRS_PER_COLUMN = 400, 20
+# A copula that is not Gaussian misses a share of what it says: of much, it misses much.
+LITTLE = 0.3
 
 
 class CrossFitted(NamedTuple):
@@ -99,21 +104,21 @@ def critic_answer(
     if used < len(x):
         reasons = (*reasons, f"{used} of the {len(x)} pairs were used, evenly spread: the critic needs no more.")
     return answer(
-        found.nats, widened(found.nats, found.interval), ceiling=kl_ceiling(used), estimator="neural", n=len(x),
+        found.nats, widened(found.nats, found.interval, unnoticed=UNNOTICED / used), ceiling=kl_ceiling(used), estimator="neural", n=len(x),
         second_opinion=opinion, doubts=(*doubts, *few_pairs(used, d)), reasons=reasons,
     )  # fmt: skip
 
 
 def few_pairs(n: int, d: int) -> tuple[Doubt, ...]:
-    if n >= PAIRS_PER_COLUMN * d:
-        return ()
-    return (Doubt("low", f"{n} pairs are few for {d} columns: fits of {PAIRS_PER_COLUMN * d} or more can be trusted."),)
+    """A doubt where the pairs are too few for the columns of x and y."""
+    enough = max(PAIRS_PER_COLUMN * d, FEWEST_PAIRS if d > NEIGHBOR_DIMENSIONS else 0)
+    return () if n >= enough else (Doubt("low", f"{n} pairs are few for {d} columns: at least {enough} are needed."),)
 
 
-def widened(nats: float, interval: tuple[float, float]) -> tuple[float, float]:
-    """An interval with room for what no model expresses."""
+def widened(nats: float, interval: tuple[float, float], *, unnoticed: float = 0.0) -> tuple[float, float]:
+    """An interval with room for what no model expresses, and above for what so few pairs do not show."""
     room = UNEXPRESSED[0] + UNEXPRESSED[1] * abs(nats)
-    return interval[0] - room / 2, interval[1] + room
+    return interval[0] - room / 2, interval[1] + room + unnoticed
 
 
 def neighbors(
@@ -141,6 +146,13 @@ def neighbors(
     )  # fmt: skip
 
 
+def neighbor_answer(terms: np.ndarray) -> Information:
+    """The answer of terms that were added up over pairs of columns, without what the choice of k changes."""
+    nats, error = float(terms.mean()), NEIGHBOR_SPREAD * float(terms.std()) / math.sqrt(len(terms))
+    interval = widened(nats, (nats - BELOW * error, nats + ABOVE * error))
+    return answer(nats, interval, ceiling=math.inf, estimator="neighbors", n=len(terms))
+
+
 def copula(
     x: Rows, y: Rows, *, memory: int = 0, doubts: tuple[Doubt, ...] = (), reasons: tuple[str, ...] = ()
 ) -> Information:
@@ -150,10 +162,10 @@ def copula(
     failed = departures(x, y) if math.isfinite(nats) else []
     if failed:
         sentence = f"The pairs are not jointly Gaussian, which the copula assumes ({'; '.join(failed)})."
-        doubts = (*doubts, Doubt("low" if nats > kl_ceiling(len(x)) - RELIABLE else "moderate", sentence))
+        doubts = (*doubts, Doubt("low" if nats > LITTLE else "moderate", sentence))
     elif nats > kl_ceiling(len(x)) - RELIABLE:
         doubts = (*doubts, Doubt("moderate", "The pairs pass for Gaussian; no bound could check so much."))
-    interval = widened(nats, (nats - BELOW * error, nats + ABOVE * error))
+    interval = widened(nats, (nats - BELOW * error, nats + ABOVE * error), unnoticed=UNNOTICED / len(x))
     return answer(
         nats, interval, ceiling=math.inf, estimator="copula", n=len(x),
         doubts=(*doubts, *few_pairs(len(x), x.shape[1] + y.shape[1])), reasons=reasons,

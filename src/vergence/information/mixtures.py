@@ -18,7 +18,7 @@ RIDGE = 1e-3
 SHRINKAGE = 0.5
 # EM stops after so many steps, or when a step gains less than this many nats a row.
 STEPS = 40
-TOLERANCE = 5e-4
+TOLERANCE = 2e-4
 # Log ratios beyond this overflow float32 when they are added up, and no sample could check them.
 LARGEST = 80.0
 
@@ -60,11 +60,13 @@ def fitted(rows: Rows, responsibility: Float[np.ndarray, "n k"]) -> tuple[Mixtur
 
 
 def starts(rows: Rows, k: int, *, pair: tuple[int, int] | None = None, seed: int = 0) -> list[np.ndarray]:
-    """Responsibilities to begin from: clusters, and for an even k the sign of the product of one pair of columns.
+    """Responsibilities to begin from: shells, clusters, and for an even k the sign of the product of two columns.
 
-    Clusters do not find components with equal means, such as those of y = x with a random sign; the product does.
+    Clusters do not find components with equal means, such as those of y = x with a random sign, which the product
+    does, or those of heavy tails, which shells around the center do.
     """
-    found = [_clusters(rows, k, seed)]
+    shells = np.argsort(np.argsort((rows**2).sum(1))) * k // len(rows)
+    found = [np.eye(k)[shells], _clusters(rows, k, seed)]
     if pair is not None and k % 2 == 0:
         positive = (rows[:, pair[0]] * rows[:, pair[1]] > 0).astype(int)
         halves = _clusters(rows, k // 2, seed).argmax(1) if k > 2 else np.zeros(len(rows), int)

@@ -11,7 +11,7 @@ from vergence.information.preprocessing import Rows, categorical, codes, gaussia
 
 LAGS = 20
 # The largest probability of taking independent rows for dependent ones.
-LEVEL = 1e-3
+LEVEL = 1e-4
 # Squared autocorrelations that sum to less than this widen an interval by less than a fiftieth.
 NEGLIGIBLE = 0.02
 # Of more columns than this, evenly chosen ones and the mean of all are tested.
@@ -104,8 +104,8 @@ def _moving_average(columns: np.ndarray, width: int) -> np.ndarray:
 
 def _autocorrelation(column: np.ndarray) -> np.ndarray:
     away = column - column.mean()
-    lags = range(1, min(LAGS, len(column) // 5) + 1)
-    return np.array([(away[lag:] * away[:-lag]).mean() for lag in lags]) / max(away.var(), 1e-12)
+    lags = range(1, min(LAGS, len(column) // 10) + 1)
+    return np.array([(away[lag:] * away[:-lag]).sum() for lag in lags]) / (len(away) * max(away.var(), 1e-12))
 
 
 def _memory(columns: np.ndarray, n: int) -> int:
