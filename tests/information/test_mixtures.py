@@ -32,7 +32,9 @@ def test_the_density_of_a_mixture_integrates_to_one_and_to_its_marginal():
     density = np.exp(mixture.log_density(np.stack([x.ravel(), y.ravel()], axis=1))).reshape(x.shape)
     step = grid[1] - grid[0]
     np.testing.assert_allclose(density.sum() * step**2, 1, atol=1e-3)
-    np.testing.assert_allclose(density.sum(1) * step, np.exp(mixture.log_density(grid[:, None], slice(0, 1))), atol=1e-3)
+    np.testing.assert_allclose(
+        density.sum(1) * step, np.exp(mixture.log_density(grid[:, None], slice(0, 1))), atol=1e-3
+    )
 
 
 def test_the_product_of_two_columns_finds_a_random_sign_that_clusters_do_not():

@@ -95,7 +95,7 @@ class Information:
         return f"{self.nats:.3f} nats [{low:.3f}, {high:.3f}]{note}. Trust: {self.trust.word}. {self.trust.sentence}"
 
 
-# The name of this class in versions before 0.2, when diagnostics had a class of the same name.
+# The name of this class in version 0.1, when diagnostics had a class of the same name.
 Estimate = Information
 
 
@@ -122,7 +122,9 @@ def answer(
     if saturated:
         found.insert(0, _saturation(nats, ceiling, side))
     elif second_opinion > interval[1] + max(0.1, 0.1 * nats):
-        found.insert(0, Doubt("low", f"The Gaussian copula says {second_opinion:.2f}: a bound may be far below the truth."))
+        found.insert(
+            0, Doubt("low", f"The Gaussian copula says {second_opinion:.2f}: a bound may be far below the truth.")
+        )
     if saturated and side == "lower":
         interval = interval[0], math.inf
     trust = _trust(nats, interval, ceiling, found)

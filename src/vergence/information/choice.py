@@ -16,17 +16,17 @@ from vergence.information.estimators import (
     NEIGHBOR_DIMENSIONS,
     RELIABLE,
     CrossFitted,
+    added_neighbors,
     copula,
     critic_answer,
     cross_fitted,
     infinite,
     labels,
-    neighbor_answer,
     neighbors,
     table,
 )
 from vergence.information.limits import kl_ceiling
-from vergence.information.neighbors import duplicates, growth, ksg_terms
+from vergence.information.neighbors import duplicates, growth
 from vergence.information.order import order
 from vergence.information.preprocessing import (
     Rows,
@@ -61,7 +61,7 @@ PAIRS_PER_CELL = 5
 FEW_DUPLICATES = 0.01
 # More labels than this are values rather than classes.
 MOST_LABELS = 64
-# Names of versions before 0.2, in British spelling.
+# Names of version 0.1, in British spelling.
 OLD_NAMES = {"neighbours": "neighbors"}
 
 
@@ -92,8 +92,9 @@ def estimate(
 
     ``bound`` is ``auto``, a row of ESTIMATORS (or a function of yours from two arrays ``[n, d]`` to an
     ``Information``), or a row of BOUNDS (or a function of yours of a score matrix), which is then raised by ``critic``
-    (``bilinear``, ``separable``, ``concat`` or a module of yours) and reported on pairs that the critic never saw. Rows of x and y are pairs, independent of each other: pairs that
-    share a batch effect look more informative than they are. Rows of a series are noticed and said.
+    (``bilinear``, ``separable``, ``concat`` or a module of yours) and reported on pairs that the critic never saw.
+    Rows of x and y are pairs, independent of each other: pairs that share a batch effect look more informative than
+    they are. Rows of a series are noticed and said.
     """
     from vergence.information import BOUNDS, ESTIMATORS  # the front door imports this file
 
@@ -116,7 +117,9 @@ def estimate(
 def _positional(function: Callable[..., Any]) -> list[str]:
     """The parameters without a default: an estimator has two, the variables; a bound has one, the scores."""
     parameters = inspect.signature(function).parameters.values()
-    return [p.name for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return [
+        p.name for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
 
 
 def automatic(x: Rows, y: Rows, *, folds: int = 3, seed: int = 0) -> Information:
@@ -218,8 +221,7 @@ def _nearby(x: Rows, y: Rows) -> list[Information]:
     strength = dependence(x, y)
     pairs, found = matched(strength, most=MOST_MATCHED), []
     if len(pairs) > 1 and any(map(_independent, (x, y))):
-        terms = sum(ksg_terms(gaussianized(x[:, [i]]), gaussianized(y[:, [j]]), k=3) for i, j in pairs)
-        found.append(neighbor_answer(terms))
+        found.append(added_neighbors([(x[:, [i]], y[:, [j]]) for i, j in pairs]))
     if x.shape[1] + y.shape[1] > NEAR_DIMENSIONS:
         most = NEAR_DIMENSIONS // 2
         x, y = x[:, relevant(strength, 0, most=most)], y[:, relevant(strength, 1, most=most)]
@@ -272,4 +274,6 @@ def _at_most(found: Information, most: str, sentence: str) -> Information:
     if word == found.trust.word:
         return replace(found, reasons=(*found.reasons, sentence)) if sentence else found
     why = sentence if word == most else f"The interval is {width:.2f} nats wide."
-    return replace(found, trust=Trust(word, why), reasons=(*found.reasons, *([sentence] if sentence and why != sentence else [])))
+    return replace(
+        found, trust=Trust(word, why), reasons=(*found.reasons, *([sentence] if sentence and why != sentence else []))
+    )

@@ -71,7 +71,8 @@ class Composite:
     """A critic for one fold: a model and a network on top of it, fitted to the training rows.
 
     A network learns on top of the simplest model. If a richer model is clearly better than that on the stopping rows,
-    it gets a network of its own, and the better of the two stays. ``learned`` says that more than correlation was found.
+    it gets a network of its own, and the better of the two stays. ``learned`` says that more than correlation was
+    found.
     """
 
     def __init__(self, x: Described, y: Described, split: Split, *, network: bool = True, seed: int = 0):

@@ -23,8 +23,8 @@ NEIGHBOR_SPREAD = 1.25
 NEIGHBOR_DIMENSIONS = 3
 # All distances of so many rows take about two seconds; on two lines trees take as long for five times as many.
 MOST_NEIGHBORS, MOST_ON_LINES = 20_000, 100_000
-# A critic of so many pairs trains for about 20 seconds; more change its answer by less than its interval.
-MOST_PAIRS = 20_000
+# A critic of so many pairs takes about ten seconds; more change its answer by less than its interval.
+MOST_PAIRS = 10_000
 # So far below ln n the exponential of the critic is averaged reliably: its relative error there is a few per cent.
 RELIABLE = 4.0
 # A fitted critic flatters the pairs it saw as much as it is too modest on the others (to first order, as in Akaike's
@@ -66,7 +66,9 @@ class CrossFitted(NamedTuple):
         return self.unseen - BELOW * self.error, self.seen + 2 * self.gap + ABOVE * self.error
 
 
-def cross_fitted(x: Rows, y: Rows, *, folds: int = 3, seed: int = 0, memory: int = 0, network: bool = True) -> CrossFitted:
+def cross_fitted(
+    x: Rows, y: Rows, *, folds: int = 3, seed: int = 0, memory: int = 0, network: bool = True
+) -> CrossFitted:
     """A model of the pairs with a network on top, trained, stopped and judged on three parts, over all folds.
 
     ``memory`` rows that follow each other in time stay together; without ``network`` the model stands alone.
@@ -104,7 +106,8 @@ def critic_answer(
     if used < len(x):
         reasons = (*reasons, f"{used} of the {len(x)} pairs were used, evenly spread: the critic needs no more.")
     return answer(
-        found.nats, widened(found.nats, found.interval, unnoticed=UNNOTICED / used), ceiling=kl_ceiling(used), estimator="neural", n=len(x),
+        found.nats, widened(found.nats, found.interval, unnoticed=UNNOTICED / used), ceiling=kl_ceiling(used),
+        estimator="neural", n=len(x),
         second_opinion=opinion, doubts=(*doubts, *few_pairs(used, d)), reasons=reasons,
     )  # fmt: skip
 
@@ -146,11 +149,14 @@ def neighbors(
     )  # fmt: skip
 
 
-def neighbor_answer(terms: np.ndarray) -> Information:
-    """The answer of terms that were added up over pairs of columns, without what the choice of k changes."""
+def added_neighbors(pairs: list[tuple[np.ndarray, np.ndarray]], *, k: int = 3) -> Information:
+    """KSG of several pairs of columns, added up pair by pair: what they share if no pair repeats another."""
+    columns = [(gaussianized(u), gaussianized(v)) for u, v in pairs]
+    terms, more = (np.sum([ksg_terms(u, v, k=neighbors) for u, v in columns], axis=0) for neighbors in (k, 4 * k))
     nats, error = float(terms.mean()), NEIGHBOR_SPREAD * float(terms.std()) / math.sqrt(len(terms))
-    interval = widened(nats, (nats - BELOW * error, nats + ABOVE * error))
-    return answer(nats, interval, ceiling=math.inf, estimator="neighbors", n=len(terms))
+    drift = nats - float(more.mean())
+    interval = nats - BELOW * error + min(0.0, drift), nats + ABOVE * error + max(0.0, drift)
+    return answer(nats, widened(nats, interval), ceiling=math.inf, estimator="neighbors", n=len(terms))
 
 
 def copula(
@@ -227,6 +233,8 @@ def infinite(x: Rows, y: Rows, *, reasons: tuple[str, ...] = ()) -> Information:
     """The answer for a deterministic relation between continuous variables, whose information is infinite."""
     rows = evenly(len(x), MOST_NEIGHBORS)
     low = float(ksg_terms(gaussianized(x[rows]), gaussianized(y[rows])).mean())
-    sentence = "The relation looks deterministic: then the information is infinite, and any finite answer is an artifact."
+    sentence = (
+        "The relation looks deterministic: then the information is infinite, and any finite answer is an artifact."
+    )
     ceiling = information_ceiling(len(x))
     return Information(math.inf, (low, math.inf), ceiling, True, Trust("low", sentence), "none", len(x), reasons)

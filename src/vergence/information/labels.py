@@ -65,7 +65,9 @@ CLASSIFIERS: dict[str, Callable[[int], object]] = {
 }
 
 
-def pooled_terms(x: Rows, labels: np.ndarray, *, folds: int = FOLDS, seed: int = 0) -> tuple[np.ndarray, dict[str, float]]:
+def pooled_terms(
+    x: Rows, labels: np.ndarray, *, folds: int = FOLDS, seed: int = 0
+) -> tuple[np.ndarray, dict[str, float]]:
     """Each pair's log q(label | x) / p(label) on unseen pairs, for the best pool of classifiers, and its weights.
 
     A pool is the mean of the classifiers' probabilities with weights that maximize the likelihood of unseen labels;

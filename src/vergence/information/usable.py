@@ -21,7 +21,7 @@ FAMILIES = Table(
         "perceptron": lambda: MLPClassifier((64,), early_stopping=True, random_state=0),
     },
 )
-# Names of versions before 0.2, in British spelling.
+# Names of version 0.1, in British spelling.
 OLD_NAMES = {"neighbours": "neighbors"}
 # An assignment of n pairs to n pairs costs n^3: at this n about a second.
 MOST_PAIRS = 1000
