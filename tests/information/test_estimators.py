@@ -297,7 +297,7 @@ def test_thousands_of_dimensions_are_reduced_and_that_is_said():
 
 
 def test_bits_are_nats_over_log_two_and_the_dictionary_holds_everything():
-    found = answer(math.log(8), (1.9, 2.2), ceiling=9.0, estimator="copula", n=100)
+    found = answer(math.log(8), (1.8, 2.4), ceiling=9.0, estimator="copula", n=100)
     assert found.bits == pytest.approx(3)
     assert found.trust.word == "moderate"
     assert {"nats", "bits", "interval", "ceiling", "saturated", "trust", "samples_needed", "reasons"} <= set(
@@ -311,7 +311,7 @@ def test_a_negative_estimate_is_explained():
 
 def test_every_row_answers_and_every_bound_trains(few_steps):
     pairs = correlated_gaussians(160, nats=0.5)
-    for name in ESTIMATORS:
+    for name in set(ESTIMATORS) - {"labels"}:
         assert math.isfinite(estimate(pairs.x, pairs.y, bound=name).nats)
     for name in set(BOUNDS) - {"jensen_shannon"}:
         assert math.isfinite(estimate(pairs.x, pairs.y, bound=name, critic="bilinear", batch=64, folds=2).nats)
@@ -381,7 +381,12 @@ def test_wasserstein_dependency_is_about_zero_for_independent_and_scales_with_th
 
 
 def test_an_interval_leaves_out_less_below_than_above():
-    pairs = correlated_gaussians(1000, d=2, nats=0.5, seed=0)
-    found = estimate(pairs.x, pairs.y, bound="copula")
+    pairs = discrete_channel(20_000, torch.tensor([[0.4, 0.1], [0.1, 0.4]]))
+    found = estimate(pairs.x, pairs.y, bound="table")
     below, above = found.nats - found.interval[0], found.interval[1] - found.nats
-    assert below / above == pytest.approx(norm.ppf(0.975) / norm.ppf(0.925))
+    assert below / above == pytest.approx(norm.ppf(0.975) / norm.ppf(0.925), rel=0.01)
+
+
+def test_classifiers_without_a_label_say_so():
+    with pytest.raises(ValueError, match="Neither variable is a label"):
+        estimate(numbers(100), numbers(100, seed=1), bound="labels")

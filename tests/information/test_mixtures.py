@@ -39,7 +39,7 @@ def test_the_density_of_a_mixture_integrates_to_one_and_to_its_marginal():
 
 def test_the_product_of_two_columns_finds_a_random_sign_that_clusters_do_not():
     rows = signed(2000, 0.9)
-    clusters, product = starts(rows, 2, pair=(0, 1))
+    _, clusters, product = starts(rows, 2, pair=(0, 1))
     assert fitted(rows, product)[1] > fitted(rows, clusters)[1] + 0.1
     correlations = [c[0, 1] for c in fitted(rows, product)[0].covariance]
     np.testing.assert_allclose(sorted(correlations), [-0.9, 0.9], atol=0.1)

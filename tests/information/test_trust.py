@@ -129,7 +129,10 @@ def test_an_estimator_or_a_bound_of_the_user_serves_as_a_row():
     assert estimate(x, y, bound=constant, seed=7).nats == 7
     mine = lambda scores: info_nce(scores)
     options = {"critic": lambda x, y: x @ y.T, "batch": 50}
-    assert estimate(x, y, bound=mine, **options).nats == estimate(x, y, bound="info_nce", **options).nats
+    # A named row with a ceiling is averaged over batches; a function is computed over all unseen pairs.
+    assert estimate(x, y, bound=mine, **options).nats == pytest.approx(
+        estimate(x, y, bound="info_nce", **options).nats, abs=0.05
+    )
 
 
 def test_every_row_of_the_table_takes_two_variables_and_answers_with_information():

@@ -164,7 +164,9 @@ def _discrete(x: Rows, y: Rows, situation: Situation) -> Information:
 
 def _labelled(numbers: Rows, label: Rows, situation: Situation) -> Information:
     """Classifiers, and where the numbers are few, neighbors: the two must agree."""
-    found = labels(numbers, label, seed=situation.seed, **situation.options("One variable is a label."))
+    found = labels(
+        numbers, label, seed=situation.seed, **situation.options("One variable has few values, its categories.")
+    )
     if numbers.shape[1] >= NEIGHBOR_DIMENSIONS or categorical(numbers):
         return found
     reason = "One variable is a label, the other few numbers: the nearest of the same label are counted."

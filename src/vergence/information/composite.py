@@ -29,7 +29,7 @@ MOST_VARIATES = 4
 # Correlations of the Gaussian part stay below this, so that one pair of rows cannot outweigh all others.
 LARGEST = 0.9999
 # Products of columns are correlated only if every one of them has so many training pairs.
-PAIRS_PER_PRODUCT = 12
+PAIRS_PER_PRODUCT = 8
 # More matched columns than this are rarely worth their noise.
 MOST_SURFACES = 12
 # A richer model replaces a simpler one if it gains so many standard errors on the stopping part.
@@ -101,8 +101,8 @@ class Composite:
             torch.manual_seed(self.seed)
             self.critic = CompositeCritic(self.x.shape[1], self.y.shape[1])
         # On a rich model little is left to learn, and every step costs more.
-        patience = 6 if isinstance(model.scores, _Gaussian) else 3
-        self.epochs = fit(self.critic, self, self.split, patience=patience, seed=self.seed) if self.network else 0
+        options = {} if isinstance(model.scores, _Gaussian) else {"patience": 3, "epochs": 12}
+        self.epochs = fit(self.critic, self, self.split, seed=self.seed, **options) if self.network else 0
 
     @torch.no_grad()
     def _value(self) -> float:
@@ -181,7 +181,7 @@ def _mixtures(name: str, x: Rows, y: Rows, train: np.ndarray, seed: int) -> Iter
     many, columns, least = MANY_COMPONENTS
     sizes += [many] if d <= columns and n >= least else []
     strength = dependence(x[train], y[train])
-    i, j = np.unravel_index(strength.argmax(), strength.shape)
+    i, j = map(int, np.unravel_index(strength.argmax(), strength.shape))
     for k in sizes:
         part = rows[train[evenly(n, max(MIXTURE_ROWS, 10 * k * d))]]
         fits = [fitted(part, start) for start in starts(part, k, pair=(i, x.shape[1] + j), seed=seed)]
@@ -190,10 +190,15 @@ def _mixtures(name: str, x: Rows, y: Rows, train: np.ndarray, seed: int) -> Iter
 
 
 def _quadratic_variates(x: Described, y: Described, train: np.ndarray) -> tuple[Rows, Rows] | None:
-    """The combinations of products of columns that correlate most, or none if there are too many products."""
+    """The combinations of columns and their products that correlate most, or none if there are too many columns."""
     most = len(train) // PAIRS_PER_PRODUCT
-    left, right = products(x.columns, most // 2), products(y.columns, most // 2)
-    if left is None or right is None:
+    if x.columns.shape[1] < y.columns.shape[1]:  # the variable with fewer columns is served first
+        left = products(x.columns, most - y.columns.shape[1])
+        right = products(y.columns, most - left.shape[1])
+    else:
+        right = products(y.columns, most - x.columns.shape[1])
+        left = products(x.columns, most - right.shape[1])
+    if left.shape[1] + right.shape[1] > most:
         return None
     variates = significant(canonical(left[train], right[train]), len(train)).first(MOST_VARIATES)
     return (left - variates.mean_x) @ variates.weight_x, (right - variates.mean_y) @ variates.weight_y

@@ -131,7 +131,7 @@ def judged(score: Score, split: Split) -> Judged:
     return Judged(value, influence.double().numpy(), float(seen.clamp_(max=cap).diagonal().mean()) - shift)
 
 
-def _cap(seen: Square, stop: Square, limit: float) -> tuple[float, float, float]:
+def _cap(seen: Tensor, stop: Tensor, limit: float) -> tuple[float, float, float]:
     """The best value on the stopping part, where it caps ratios, and the constant that this asks for in training."""
     top = min(1.2 * float(seen.diagonal().max()), limit)
     caps = [share * top for share in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)]

@@ -15,8 +15,6 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from vergence.information.preprocessing import Rows
 
-Labels = Float[np.ndarray, " n"] | np.ndarray
-
 # A classifier that gives a label no chance loses no more than one that mixes in the prior with this weight.
 PRIOR = 0.01
 # Trees of so many rows and labels cost about five seconds for all folds; beyond, they see fewer rows.
@@ -108,7 +106,9 @@ def _parts(labels: np.ndarray, folds: int, seed: int) -> Iterator[tuple[np.ndarr
             yield (train if folds > 0 else train[::2]), test
 
 
-def _chances(make: Callable[[int], object], x: Rows, y: np.ndarray, to: Rows, asked: np.ndarray) -> np.ndarray:
+def _chances(
+    make: Callable[[int], object], x: np.ndarray, y: np.ndarray, to: np.ndarray, asked: np.ndarray
+) -> np.ndarray:
     """The probability of each asked label, or zero if the classifier never saw it."""
     if make is _trees:
         step = math.ceil(len(x) * len(np.unique(y)) / MOST_CELLS)

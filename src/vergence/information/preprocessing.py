@@ -111,13 +111,13 @@ def described(rows: Rows) -> Described:
     return Described(columns, turned, np.concatenate([near, near**2 - 1, far], axis=1))
 
 
-def products(columns: Rows, most: int) -> Rows | None:
-    """All products of two columns if they are at most so many, else the squares, else nothing."""
+def products(columns: Rows, most: int) -> Rows:
+    """The columns with all products of two if they are at most so many in all, else with squares, else alone."""
     d = columns.shape[1]
-    if d * (d + 1) // 2 <= most:
+    if d + d * (d + 1) // 2 <= most:
         i, j = np.triu_indices(d)
-        return columns[:, i] * columns[:, j]
-    return columns**2 if d <= most else None
+        return np.hstack([columns, columns[:, i] * columns[:, j]])
+    return np.hstack([columns, columns**2]) if 2 * d <= most else columns
 
 
 def evenly(n: int, most: int) -> np.ndarray:

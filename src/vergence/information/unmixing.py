@@ -64,4 +64,4 @@ def _shows_more(components: Rows, rows: Rows, other: Rows) -> bool:
     if after < before - CLEAR_RISE * error:
         return False
     strengths = [dependence(part, other) for part in (rows, components)]
-    return strengths[1].max() > max(STRONGER * strengths[0].max(), threshold(strengths[1].size))
+    return bool(strengths[1].max() > max(STRONGER * strengths[0].max(), threshold(strengths[1].size)))
