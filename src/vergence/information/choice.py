@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vergence.information.answers import WORDS, Doubt, Information, Trust, word_of_width
+from vergence.information.agreement import checked_from_below, nearby, not_below, reconciled
+from vergence.information.answers import Doubt, Information, Trust
 from vergence.information.copula import copula_information, looks_gaussian
 from vergence.information.critics import Critic
 from vergence.information.estimators import (
@@ -16,7 +17,6 @@ from vergence.information.estimators import (
     NEIGHBOR_DIMENSIONS,
     RELIABLE,
     CrossFitted,
-    added_neighbors,
     copula,
     critic_answer,
     cross_fitted,
@@ -39,7 +39,6 @@ from vergence.information.preprocessing import (
     reduced,
     varying,
 )
-from vergence.information.screening import dependence, matched, relevant, threshold
 from vergence.information.trained import trained_bound
 from vergence.information.unmixing import unmixed
 from vergence.tables import UnknownName
@@ -48,13 +47,6 @@ from vergence.tables import UnknownName
 GROWING = 0.5
 # In more joint dimensions KSG has not settled at 2000 pairs, whatever the relation.
 GROWTH_DIMENSIONS = 10
-# In so many joint dimensions neighbors still serve as a check from below.
-NEAR_DIMENSIONS = 4
-# So many pairs are enough for that check.
-MOST_CHECKED = 5000
-MOST_MATCHED = 12
-# A model of few Gaussians misses this share of what neighbors find in curved relations without either being at fault.
-SHORT_OF_NEIGHBORS = 0.1
 # A table with fewer pairs per cell is mostly bias.
 PAIRS_PER_CELL = 5
 # More repeated rows than this are a discrete part, which breaks estimators for densities.
@@ -170,7 +162,7 @@ def _labelled(numbers: Rows, label: Rows, situation: Situation) -> Information:
     if numbers.shape[1] >= NEIGHBOR_DIMENSIONS or categorical(numbers):
         return found
     reason = "One variable is a label, the other few numbers: the nearest of the same label are counted."
-    return _reconciled(neighbors(numbers, one_hot(label), **situation.options(reason)), found)
+    return reconciled(neighbors(numbers, one_hot(label), **situation.options(reason)), found)
 
 
 def _continuous(x: Rows, y: Rows, situation: Situation) -> Information:
@@ -191,7 +183,7 @@ def _continuous(x: Rows, y: Rows, situation: Situation) -> Information:
     )
     if few:
         near = neighbors(x, y, **situation.options("Few dimensions: neighbors need no training."))
-        return _checked_from_below(near, critic_answer(fit, x, y, opinion=opinion, **_without_memory(situation)))
+        return checked_from_below(near, critic_answer(fit, x, y, opinion=opinion, **_without_memory(situation)))
     return _critic_or_copula(x, y, fit, opinion, situation)
 
 
@@ -207,75 +199,6 @@ def _critic_or_copula(x: Rows, y: Rows, fit: CrossFitted, opinion: float, situat
     if opinion > critic.nats and looks_gaussian(x, y):
         reason = "The pairs pass for Gaussian, and a critic needs more of them to follow."
         return copula(x, y, **situation.options(reason))
-    for near in _nearby(x, y):
-        critic = _not_below(critic, near)
+    for near in nearby(x, y):
+        critic = not_below(critic, near)
     return critic
-
-
-def _nearby(x: Rows, y: Rows) -> list[Information]:
-    """What neighbors say of the columns that depend on the other side: never more than all share.
-
-    Of a few of them together, and, if no two columns of x (or of y) depend on each other, of matched pairs of columns,
-    added up: then I(x; y) is at least the sum of I(x_i; y_i).
-    """
-    rows = evenly(len(x), MOST_CHECKED)
-    x, y = x[rows], y[rows]
-    strength = dependence(x, y)
-    pairs, found = matched(strength, most=MOST_MATCHED), []
-    if len(pairs) > 1 and any(map(_independent, (x, y))):
-        found.append(added_neighbors([(x[:, [i]], y[:, [j]]) for i, j in pairs]))
-    if x.shape[1] + y.shape[1] > NEAR_DIMENSIONS:
-        most = NEAR_DIMENSIONS // 2
-        x, y = x[:, relevant(strength, 0, most=most)], y[:, relevant(strength, 1, most=most)]
-    return [*found, neighbors(x, y)] if x.shape[1] and y.shape[1] else found
-
-
-def _independent(rows: Rows) -> bool:
-    """Whether no two columns depend on each other, as far as the smooth test sees."""
-    strength = dependence(rows, rows)
-    np.fill_diagonal(strength, 0)
-    return bool(strength.max() <= threshold(strength.size // 2))
-
-
-def _reconciled(first: Information, second: Information) -> Information:
-    """The first answer, with an interval that holds the second as well where they disagree, and that said."""
-    (low, high), (other_low, other_high) = first.interval, second.interval
-    if other_low <= first.nats <= other_high or low <= second.nats <= high:
-        return replace(first, reasons=(*first.reasons, f"{second.estimator} agrees: {second.nats:.3f} nats."))
-    sentence = f"{first.estimator} says {first.nats:.3f} and {second.estimator} {second.nats:.3f} nats."
-    both = replace(first, interval=(min(low, second.nats), max(high, second.nats)))
-    return _at_most(both, "low" if max(other_low - high, low - other_high) > 0 else "moderate", sentence)
-
-
-def _checked_from_below(near: Information, model: Information) -> Information:
-    """The answer of neighbors beside a model of the density, which may say less but should not say much more."""
-    if near.interval[0] <= model.interval[1] or model.nats > near.nats:
-        return _reconciled(near, model)
-    share = (near.nats - model.nats) / near.nats
-    sentence = f"A model of the density finds {model.nats:.3f} nats, {share:.0%} less than neighbors."
-    return _at_most(near, "high" if share < SHORT_OF_NEIGHBORS else "moderate", sentence)
-
-
-def _not_below(critic: Information, near: Information) -> Information:
-    """A critic's answer raised to that of neighbors of a few columns, which can only be too small, if that is more."""
-    if near.nats <= critic.nats:
-        return critic
-    (low, high), (near_low, near_high) = critic.interval, near.interval
-    raised = replace(critic, interval=(low, max(high, near_high)))
-    if near_low <= critic.nats:
-        return _at_most(raised, "high", "")
-    sentence = f"The critic found {critic.nats:.3f} nats, neighbors of fewer columns {near.nats:.3f}."
-    return _at_most(replace(raised, nats=near.nats), "low" if near_low > high else "moderate", sentence)
-
-
-def _at_most(found: Information, most: str, sentence: str) -> Information:
-    """The same answer with no more trust than this, and than the width of its interval allows."""
-    width = found.interval[1] - found.interval[0]
-    allowed = word_of_width(width, found.nats)
-    word = min(found.trust.word, most, allowed, key=WORDS.index)
-    if word == found.trust.word:
-        return replace(found, reasons=(*found.reasons, sentence)) if sentence else found
-    why = sentence if word == most else f"The interval is {width:.2f} nats wide."
-    return replace(
-        found, trust=Trust(word, why), reasons=(*found.reasons, *([sentence] if sentence and why != sentence else []))
-    )
