@@ -37,7 +37,13 @@ def test_the_command_line_of_a_set_gives_its_recipe(one):
 
     argv = ["--data", "digits", *one.arguments()]
     values = dataclasses.asdict(tyro.cli(cli.form("train", argv), args=argv, config=(tyro.conf.FlagCreatePairsOff,)))
-    settings = config.from_mapping({field.name: values[field.name] for field in dataclasses.fields(config.Config)})
+    settings = config.from_mapping(
+        {
+            field.name: cli._told(values[field.name])
+            for field in dataclasses.fields(config.Config)
+            if field.name in values
+        }
+    )
     assert VIEWS[settings.views](**settings.view).describe() == one.recipe().describe()
 
 
