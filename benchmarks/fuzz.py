@@ -374,7 +374,10 @@ def judge_others(place: Path, files: dict[str, list[bytes]], dice: random.Random
 
 def settings(place: Path) -> list[bytes]:
     texts = [Config().to_yaml(), Config(method="moco", encoder="mlp", backbone={"hidden": (8,)}).to_yaml()]
-    more = ["method: byol\nobjective: {}\nheads: {momentum: 0.9, projector: [8, 4]}\n", "optim: {name: sgd}\nepochs: 3\n"]
+    more = [
+        "method: byol\nobjective: {}\nheads: {momentum: 0.9, projector: [8, 4]}\n",
+        "optim: {name: sgd}\nepochs: 3\n",
+    ]
     more.append("a: &a [1, 2]\nb: &b [*a, *a, *a]\nc: &c [*b, *b, *b]\nd: [*c, *c, *c]\n")
     return [text.encode() for text in texts + more]
 
@@ -403,7 +406,24 @@ def _spoil(values: dict[str, Any], dice: random.Random) -> None:
     places = [(values, key) for key in values]
     places += [(inner, key) for inner in values.values() if isinstance(inner, dict) for key in inner]
     holder, key = dice.choice(places)
-    wrong = [None, True, -1, 0, 10**20, 1.5, float("nan"), float("inf"), "", "word", [], [1], ["a"], {}, {"a": 1}, [[1]]]
+    wrong = [
+        None,
+        True,
+        -1,
+        0,
+        10**20,
+        1.5,
+        float("nan"),
+        float("inf"),
+        "",
+        "word",
+        [],
+        [1],
+        ["a"],
+        {},
+        {"a": 1},
+        [[1]],
+    ]
     holder[dice.choice([key, key, key, "temperature", 3])] = dice.choice(wrong)
 
 

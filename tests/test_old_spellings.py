@@ -6,14 +6,14 @@ from vergence import evaluation, theory
 from vergence.theory import graph
 
 OLD = {
-    (evaluation, "nearest_centre"): evaluation.nearest_center,
-    (theory, "generalisation_bound"): theory.generalization_bound,
-    (theory, "class_centres"): theory.class_centers,
-    (theory, "nearest_centre_classes"): theory.nearest_center_classes,
-    (theory, "nearest_centre_error"): theory.nearest_center_error,
-    (theory, "standardised"): theory.standardized,
-    (theory, "von_mises_fisher_log_normaliser"): theory.von_mises_fisher_log_normalizer,
-    (graph, "matrix_factorisation_loss"): graph.matrix_factorization_loss,
+    (evaluation, "nearest_center"): evaluation.nearest_center,
+    (theory, "generalization_bound"): theory.generalization_bound,
+    (theory, "class_centers"): theory.class_centers,
+    (theory, "nearest_center_classes"): theory.nearest_center_classes,
+    (theory, "nearest_center_error"): theory.nearest_center_error,
+    (theory, "standardized"): theory.standardized,
+    (theory, "von_mises_fisher_log_normalizer"): theory.von_mises_fisher_log_normalizer,
+    (graph, "matrix_factorization_loss"): graph.matrix_factorization_loss,
 }
 
 

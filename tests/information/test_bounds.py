@@ -1,4 +1,4 @@
-"""Facts about bounds of a score matrix. What the sources say of them is in ``vergence.claims.limits.bounds``."""
+"""Facts about bounds of a score matrix. What the sources say of them is in ``vergence.claims.information``."""
 
 import math
 
