@@ -44,14 +44,14 @@ TABLES = {
 
 # Rows and options as they were spelled once; configs and calls that use them keep working.
 OLD_SPELLINGS = {
-    "colorization": "colorization",
-    "color": "color",
-    "gray": "gray",
-    "neighbors": "neighbors",
-    "regularization": "regularization",
-    "nearest_center": "nearest_center",
-    "nearest center": "nearest center",
-    "normalize": "normalize",
+    "colourisation": "colorization",
+    "colour": "color",
+    "grey": "gray",
+    "neighbours": "neighbors",
+    "regularisation": "regularization",
+    "nearest_centre": "nearest_center",
+    "nearest centre": "nearest center",
+    "normalise": "normalize",
 }
 
 

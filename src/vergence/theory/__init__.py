@@ -48,12 +48,12 @@ from vergence.theory.stability import (
 )
 
 # The spellings of the first release, kept for code that uses them.
-class_centers = class_centers
-generalization_bound = generalization_bound
-nearest_center_classes = nearest_center_classes
-nearest_center_error = nearest_center_error
-standardized = standardized
-von_mises_fisher_log_normalizer = von_mises_fisher_log_normalizer
+class_centres = class_centers
+generalisation_bound = generalization_bound
+nearest_centre_classes = nearest_center_classes
+nearest_centre_error = nearest_center_error
+standardised = standardized
+von_mises_fisher_log_normaliser = von_mises_fisher_log_normalizer
 
 RESULTS = Table(
     "result",

@@ -23,7 +23,7 @@ from vergence.theory.graph.factorization import (
 from vergence.theory.graph.subspaces import SubspaceAlignment, subspace_alignment
 from vergence.theory.graph.surveys import GraphSurvey, survey, survey_graph
 
-matrix_factorization_loss = matrix_factorization_loss  # as it was spelled in the first release
+matrix_factorisation_loss = matrix_factorization_loss  # as it was spelled in the first release
 
 __all__ = [
     "AugmentationGraph",
