@@ -12,6 +12,7 @@ from torch import Tensor
 from vergence.report.colors import ACCENT, CATEGORIES, INK, QUIET, category
 from vergence.report.document import Section, document, section
 from vergence.report.figures import MARKERS, canvas, legend, verbatim
+from vergence.report.graph import graph_figures
 from vergence.report.pieces import (
     bullets,
     code,
@@ -274,7 +275,7 @@ def _graph(survey: Any) -> Section | None:
         return None
     drawn = [
         picture(figure, name.capitalize(), description=f"{name} of the augmentation graph")
-        for name, figure in survey.figures().items()
+        for name, figure in graph_figures(survey).items()
     ]
     return section("The augmentation graph", bullets(line.strip() for line in survey.summary().splitlines()), *drawn)
 
