@@ -55,8 +55,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     try:
         with contextlib.nullcontext() if debug else plain_warnings(), _stoppable(verb):
-            if verb == "list":
-                return listing(arguments)
             if verb not in STAGES:
                 raise tables.UnknownName("verb", verb, STAGES)
             return run(verb, arguments)
