@@ -134,7 +134,7 @@ FAULTS: dict[str, dict[str, tuple[Callable[[int], Case], tuple[str, ...]]]] = {
         "narrow encoder": (retrained(method("simclr"), encoder=narrow_encoder), ("dimensional collapse",)),
         "unnormalised input": (
             retrained(method("simclr"), loss_of=raw_products),
-            ("unnormalised input", "impossible loss"),
+            ("unnormalized input", "impossible loss"),
         ),
         "temperature 5": (
             retrained(method("simclr", hyperparameters={"temperature": 5.0})),

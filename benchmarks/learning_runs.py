@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from vergence import assembly, data, encoders, optim, training, views
 from vergence.config import Config, Watching
-from vergence.diagnostics.faults import neighbour_votes
+from vergence.diagnostics.trials import bench
 from vergence.examination import Examination, examine
 from vergence.learners import Learner
 from vergence.methods import METHODS, Method, customised
@@ -51,7 +51,7 @@ class Case:
     @property
     def agreement(self) -> float:
         """The share of samples whose label is that of most of their neighbours."""
-        return float((neighbour_votes(self.h, self.labels)[0] == self.labels).double().mean())
+        return float(bench(self.h, self.labels).correct.double().mean())
 
 
 @dataclass(frozen=True)

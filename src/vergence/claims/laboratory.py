@@ -158,7 +158,7 @@ def learning_version() -> str:
 
 
 ROOMS = (
-    "assembly.py", "data", "diagnostics", "encoders", "evaluation.py", "features.py", "information", "learners",
+    "assembly.py", "data", "diagnostics", "encoders", "evaluation", "features.py", "information", "learners",
     "memory.py", "methods.py", "objectives", "optim.py", "training.py", "views",
 )  # fmt: skip
 

@@ -5,7 +5,7 @@ Two tables run: every row of DIAGNOSTICS whose arguments are there is measured, 
 
 from vergence.diagnostics import measures
 from vergence.diagnostics.collapse import Collapse, collapse
-from vergence.diagnostics.copies import Copies
+from vergence.diagnostics.copies import Copies, duplicates
 from vergence.diagnostics.diagnosis import Diagnosis, diagnose, gather
 from vergence.diagnostics.estimate import Estimate
 from vergence.diagnostics.faults import FAULTS
@@ -120,6 +120,7 @@ __all__ = [
     "collapse",
     "diagnose",
     "divergence",
+    "duplicates",
     "effective_rank",
     "effective_rank_variants",
     "gather",

@@ -54,7 +54,8 @@ def wilson(share: float, n: int, *, level: float = 0.95) -> tuple[float, float]:
     spread = z**2 / n
     middle = share + spread / 2
     half = z * math.sqrt(share * (1 - share) / n + spread / (4 * n))
-    return max(0.0, (middle - half) / (1 + spread)), min(1.0, (middle + half) / (1 + spread))
+    low, high = max(0.0, (middle - half) / (1 + spread)), min(1.0, (middle + half) / (1 + spread))
+    return min(low, share), max(high, share)  # rounding would leave 1 outside
 
 
 def variance_ratio(value: float, *, groups: int, n: int) -> Estimate:
@@ -77,7 +78,7 @@ def jackknife(value: float, without: Sequence[float], *, n: int) -> Estimate:
 def bootstrap(value: float, resampled: np.ndarray, *, n: int) -> Estimate:
     """A value with the standard deviation of its bootstrap values.
 
-    Not their percentiles: a maximum is biased upwards in every resample, and its percentiles need not hold the value.
+    Not their percentiles: a maximum is biased upward in every resample, and its percentiles need not hold the value.
     """
     half = float(t.ppf(0.975, len(resampled) - 1) * np.std(resampled, ddof=1))
     return Estimate(value, value - half, value + half, n, f"bootstrap, {len(resampled)} resamples")

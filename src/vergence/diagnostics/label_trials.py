@@ -101,12 +101,9 @@ def shifted_accuracy(nearest: Tensor, labels: Tensor, shift: int, place: float =
 def _basis(rows: Tensor, columns: int = 100) -> tuple[Tensor, Tensor]:
     """Left singular vectors and values of the centered directions of the rows, the strongest hundred."""
     middle = trials.centered(unit(trials.centered(trials.clipped(rows))))
-    n, d = middle.shape
-    gram = middle @ middle.T if n <= d else middle.T @ middle
-    values, vectors = torch.linalg.eigh(gram)
-    count = max(1, min(columns, n // 5, int((values > 1e-9 * values[-1].clamp(min=1e-300)).sum())))
-    values, vectors = values[-count:].clamp(min=1e-300).sqrt(), vectors[:, -count:]
-    return (vectors if n <= d else middle @ vectors / values), values
+    u, values, _ = trials.strongest(middle, max(1, min(columns, len(rows) // 5, rows.shape[1])))
+    kept = values > 1e-5 * values[0]
+    return (u[:, kept], values[kept]) if bool(kept.any()) else (u[:, :1], values[:1] + 1.0)
 
 
 def _scores(nearest: Tensor, basis: tuple[Tensor, Tensor], labels: Tensor) -> Tensor:

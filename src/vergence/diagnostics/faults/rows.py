@@ -81,11 +81,20 @@ def outliers(bench: Bench, outlying: Tensor) -> Finding | None:
 
 
 @fault("rows", order=90)
-def heavy_tailed_lengths(body: Bench) -> Finding | None:
-    """Lengths that differ by orders of magnitude: distances and products then rank by length, cosines do not."""
+def heavy_tailed_lengths(
+    body: Bench, top_share: float, without_top: tuple[int, Estimate] | None = None
+) -> Finding | None:
+    """Lengths that differ by orders of magnitude: distances and products then rank by length, cosines do not.
+
+    A dominant direction stretches rows too; where one is found, lengths are asked of what is left without it.
+    """
     spread = log_spread(body.lengths[body.lengths > 0])
     if spread < UNEVEN or body.labels is None:
         return None
+    if without_top is not None and plainly(top_share, without_top[1]):
+        rest = trials.lengths(trials.without_top(body.rows, without_top[0]))
+        if log_spread(rest[rest > 0]) < UNEVEN:
+            return None
     by_distance = trials.correct(trials.euclidean(body.rows), body.labels)
     cost = difference(body.correct, by_distance)
     longest = float(torch.quantile(body.lengths, 0.99) / body.lengths.median())
@@ -120,7 +129,7 @@ def dominant_direction(
     if without_top is None or scaled_columns is not None:
         return None
     count, gain = without_top
-    if not costly(gain, certain=2.0 if top_share > PLAIN else trials.CERTAIN):
+    if not plainly(top_share, gain):
         return None
     which = "direction" if count == 1 else "three directions"
     sentence = f"The strongest direction holds {100 * top_share:.0f} % of the variance{_gained(gain, 'removal')}."
@@ -136,11 +145,10 @@ def column_scales(body: Bench, scaled_columns: Tensor) -> Finding | None:
     if body.labels is None:
         gain, level = None, "note"
     else:
+        after = trials.correct(trials.cosine(trials.standardized(body.rows)), body.labels)
         before = trials.correct(trials.cosine(trials.centered(body.rows)), body.labels)
-        gain = difference(trials.correct(trials.cosine(trials.standardized(body.rows)), body.labels), before)
-        plain = difference(trials.correct(trials.cosine(trials.standardized(body.rows)), body.labels), body.correct)
-        gain = max(gain, plain, key=lambda found: found.value)
-        level = "fault" if costly(gain) else "note"
+        gain = max(difference(after, before), difference(after, body.correct), key=lambda found: found.value)
+        level = "fault" if costly(gain, certain=2.0) else "note"
     spread = body.rows.std(dim=0)
     times = float(spread[scaled_columns].max() / spread[spread > 0].median())
     sentence = f"{len(scaled_columns)} of {len(spread)} columns vary up to {times:.0f} times as much as the median one"
@@ -325,17 +333,26 @@ def top_share(variances: Tensor) -> float:
 
 
 def without_top(body: Bench, top_share: float) -> tuple[int, Estimate] | None:
-    """What removing one or three directions gives beyond centering, whichever is more; tried where one dominates."""
+    """What removing one or three directions gives beyond centering, by cosine or by distance, whichever is more.
+
+    Tried where one direction dominates.
+    """
     if body.labels is None or top_share < DOMINANT or min(body.rows.shape) < 5:
         return None
     rows = trials.clipped(body.rows)
-    before = trials.correct(trials.cosine(trials.centered(rows)), body.labels)
-    found = {
-        count: difference(trials.correct(trials.cosine(trials.without_top(rows, count)), body.labels), before)
-        for count in (1, 3)
-    }
+    found = {}
+    for scores in (trials.cosine, trials.euclidean):
+        before = trials.correct(scores(trials.centered(rows)), body.labels)
+        for count in (1, 3):
+            gain = difference(trials.correct(scores(trials.without_top(rows, count)), body.labels), before)
+            found[count] = max(gain, found.get(count, gain), key=lambda change: change.value)
     best = max(found, key=lambda count: found[count].value)
     return (1, found[1]) if found[best].value < found[1].value + 0.01 else (best, found[best])
+
+
+def plainly(top_share: float, gain: Estimate) -> bool:
+    """Whether removing the top directions pays; where one holds most of the variance, two standard errors will do."""
+    return costly(gain, certain=2.0 if top_share > PLAIN else trials.CERTAIN)
 
 
 def scaled_columns(body: Bench) -> Tensor | None:

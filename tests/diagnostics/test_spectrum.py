@@ -35,19 +35,19 @@ def test_effective_rank_is_the_formula_of_the_paper():
     assert effective_rank(with_spectrum(sigma)) == pytest.approx(math.exp(-(p * np.log(p)).sum()), rel=1e-9)
 
 
-def test_effective_rank_sees_the_mean_and_the_centred_variant_does_not():
+def test_effective_rank_sees_the_mean_and_the_centered_variant_does_not():
     h = with_spectrum([1.0] * 6)
     far = h + 100
     assert effective_rank(far) < 1.5
-    assert effective_rank_variants(far)["singular values, centred"] == pytest.approx(6, rel=1e-6)
+    assert effective_rank_variants(far)["singular values, centered"] == pytest.approx(6, rel=1e-6)
 
 
 @pytest.mark.parametrize(("n", "d"), [(50, 20), (20, 50), (30, 30)])
 def test_streamed_singular_values_are_those_of_the_matrix(n, d):
     h = rows(n, d) + 1
     torch.testing.assert_close(singular_values(h), torch.linalg.svdvals(h), atol=1e-6, rtol=1e-6)
-    centred = torch.linalg.svdvals(h - h.mean(dim=0))
-    torch.testing.assert_close(singular_values(h, centred=True), centred, atol=1e-6, rtol=1e-6)
+    centered = torch.linalg.svdvals(h - h.mean(dim=0))
+    torch.testing.assert_close(singular_values(h, centered=True), centered, atol=1e-6, rtol=1e-6)
 
 
 def test_a_memory_mapped_file_gives_what_memory_gives(tmp_path):

@@ -8,8 +8,9 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import NearestCentroid
 
+from vergence import evaluation
 from vergence.diagnostics.estimate import wilson
-from vergence.evaluation import few_labels, knn, label_curve, layers, linear_probe, nearest_centre
+from vergence.evaluation import EVALUATIONS, few_labels, knn, label_curve, linear_probe, nearest_center
 
 
 def blobs(n=300, d=8, classes=3, noise=1.0, seed=0):
@@ -23,7 +24,7 @@ def splits(**options):
     return (*blobs(seed=1, **options), *blobs(seed=2, **options))
 
 
-@pytest.mark.parametrize("classifier", [linear_probe, knn, nearest_centre])
+@pytest.mark.parametrize("classifier", [linear_probe, knn, nearest_center])
 def test_separated_classes_are_all_found_from_arrays_and_from_tensors(classifier):
     arrays = splits(noise=0.01)
     tensors = tuple(torch.from_numpy(array) for array in arrays)
@@ -31,9 +32,9 @@ def test_separated_classes_are_all_found_from_arrays_and_from_tensors(classifier
     np.testing.assert_array_equal(classifier(*arrays).predictions, arrays[3])
 
 
-def test_nearest_centre_is_the_linear_classifier_of_its_weight_and_bias():
+def test_nearest_center_is_the_linear_classifier_of_its_weight_and_bias():
     train_h, train_labels, test_h, test_labels = splits(noise=4.0)
-    result = nearest_centre(train_h, train_labels, test_h, test_labels, normalise=False)
+    result = nearest_center(train_h, train_labels, test_h, test_labels, normalize=False)
     linear = result.classes[(test_h @ result.weight.T + result.bias).argmax(axis=1)]
     theirs = NearestCentroid().fit(train_h, train_labels).predict(test_h)
     np.testing.assert_array_equal(result.predictions, linear)
@@ -42,8 +43,8 @@ def test_nearest_centre_is_the_linear_classifier_of_its_weight_and_bias():
 
 def test_the_probe_is_scikit_learns_minimiser_and_does_not_see_a_shift():
     train_h, train_labels, test_h, test_labels = splits(noise=5.0)
-    shifted = linear_probe(train_h + 100, train_labels, test_h + 100, test_labels, regularisation=1e-3)
-    plain = linear_probe(train_h, train_labels, test_h, test_labels, regularisation=1e-3)
+    shifted = linear_probe(train_h + 100, train_labels, test_h + 100, test_labels, regularization=1e-3)
+    plain = linear_probe(train_h, train_labels, test_h, test_labels, regularization=1e-3)
     scale = math.sqrt(np.mean((train_h - train_h.mean(axis=0)) ** 2))
     theirs = LogisticRegression(C=1 / (1e-3 * len(train_h)), tol=1e-8, max_iter=5000)
     theirs.fit(train_h / scale, train_labels)
@@ -55,7 +56,7 @@ def test_the_penalty_is_chosen_heavier_when_labels_are_noise_than_when_they_are_
     train_h, train_labels, test_h, test_labels = splits(n=120, d=60, noise=0.5)
     noisy = np.random.default_rng(0).permutation(train_labels)
     clean = linear_probe(train_h, train_labels, test_h, test_labels)
-    assert clean.choices["regularisation"] in (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+    assert clean.choices["regularization"] in (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
     assert clean.accuracy == 1.0
     assert linear_probe(train_h, noisy, test_h, test_labels).accuracy < 0.6
 
@@ -92,9 +93,9 @@ def test_wilson_matches_its_textbook_values():
 
 def test_the_interval_covers_the_accuracy_of_the_population_in_most_samples():
     train_h, train_labels = blobs(seed=1, noise=6.0)
-    truth = nearest_centre(train_h, train_labels, *blobs(n=100_000, seed=7, noise=6.0)).accuracy
+    truth = nearest_center(train_h, train_labels, *blobs(n=100_000, seed=7, noise=6.0)).accuracy
     intervals = [
-        nearest_centre(train_h, train_labels, *blobs(n=200, seed=s, noise=6.0)).interval for s in range(10, 60)
+        nearest_center(train_h, train_labels, *blobs(n=200, seed=s, noise=6.0)).interval for s in range(10, 60)
     ]
     covered = sum(low <= truth <= high for low, high in intervals)
     assert covered >= 43  # 47.5 expected; fewer than 43 of 50 has probability 0.01
@@ -106,12 +107,12 @@ def test_few_labels_uses_that_many_labels_of_each_class():
 
     def spy(h, labels, *test):
         seen.append(np.bincount(labels).tolist())
-        return nearest_centre(h, labels, *test)
+        return nearest_center(h, labels, *test)
 
     result = few_labels(train_h, train_labels, test_h, test_labels, per_class=4, draws=3, classifier=spy)
     assert seen == [[4, 4, 4]] * 3
     assert result.interval[0] <= result.accuracy <= result.interval[1]
-    assert result.accuracy < nearest_centre(train_h, train_labels, test_h, test_labels).accuracy
+    assert result.accuracy < nearest_center(train_h, train_labels, test_h, test_labels).accuracy
 
 
 def test_a_curve_of_labels_ends_with_all_of_them():
@@ -121,14 +122,30 @@ def test_a_curve_of_labels_ends_with_all_of_them():
     assert curve[0].accuracy < curve[1].accuracy < curve[2].accuracy + 0.05
     assert curve[0].choices["spread"] > curve[1].choices["spread"]  # luck counts for more where labels are fewer
     assert curve[1].accuracy == few_labels(train_h, train_labels, test_h, test_labels, per_class=20, draws=5).accuracy
-    assert curve[2].accuracy == nearest_centre(train_h, train_labels, test_h, test_labels).accuracy
+    assert curve[2].accuracy == nearest_center(train_h, train_labels, test_h, test_labels).accuracy
 
 
-def test_layers_show_where_the_information_ends():
-    train_h, train_labels, test_h, test_labels = splits(noise=0.5)
-    found = layers({"h": train_h, "z": 0 * train_h + 1}, train_labels, {"h": test_h, "z": 0 * test_h + 1}, test_labels)
-    assert found["h"].accuracy == 1.0
-    assert found["z"].accuracy < 0.5
+def test_the_interval_of_few_labels_covers_what_other_labels_and_other_test_samples_would_give():
+    truth = few_labels(*blobs(n=4000, noise=5.0, seed=50), *blobs(n=4000, noise=5.0, seed=51), draws=200).accuracy
+    covered = 0
+    for seed in range(40):
+        train, test = blobs(n=400, noise=5.0, seed=2 * seed + 100), blobs(n=60, noise=5.0, seed=2 * seed + 101)
+        low, high = few_labels(*train, *test, draws=10, seed=seed).interval
+        covered += low <= truth <= high
+    assert covered >= 35
+
+
+def test_every_row_of_the_table_takes_both_splits_and_gives_accuracies():
+    for evaluate in EVALUATIONS.values():
+        found = evaluate(*splits())
+        for accuracy in found if isinstance(found, tuple) else (found,):
+            assert accuracy.interval[0] <= accuracy.accuracy <= accuracy.interval[1]
+
+
+def test_former_spellings_are_the_same_functions():
+    assert evaluation.nearest_centre is nearest_center
+    plain = linear_probe(*splits(noise=3.0), regularization=1e-2)
+    assert linear_probe(*splits(noise=3.0), regularisation=1e-2).accuracy == plain.accuracy
 
 
 def test_errors_say_what_came():

@@ -58,9 +58,9 @@ def test_divergence_of_opposite_and_of_orthogonal_classes():
 
 
 def test_divergence_names_the_closest_pair_and_its_interval_holds_the_value():
-    centres = torch.tensor([[1.0, 0, 0], [0, 1.0, 0], [0, 0.9, 0.1]])
+    centers = torch.tensor([[1.0, 0, 0], [0, 1.0, 0], [0, 0.9, 0.1]])
     labels = torch.arange(300) % 3
-    found = divergence(centres[labels] + 0.1 * rows(300, 3).float(), labels)
+    found = divergence(centers[labels] + 0.1 * rows(300, 3).float(), labels)
     assert found.closest == (1, 2)
     assert found.maximum.low < found.maximum.value < found.maximum.high
 

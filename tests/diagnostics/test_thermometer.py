@@ -93,9 +93,9 @@ def test_the_floor_with_a_queue_is_reached_when_all_negatives_are_opposite():
 
 
 def test_the_supervised_floor_is_reached_by_a_simplex_of_equally_frequent_classes():
-    centres = torch.eye(3, dtype=torch.float64) - 1 / 3
+    centers = torch.eye(3, dtype=torch.float64) - 1 / 3
     labels = torch.arange(12) % 3
-    loss = OBJECTIVES["supervised"](centres[labels], centres[labels], labels, temperature=0.4)
+    loss = OBJECTIVES["supervised"](centers[labels], centers[labels], labels, temperature=0.4)
     assert thermometer("supervised", n=12, d=3, temperature=0.4, classes=3).floor == pytest.approx(
         float(loss), rel=1e-12
     )
@@ -164,7 +164,7 @@ def test_at_chance_the_sentence_says_what_would_tell_collapse_from_not_started()
 
 
 def test_objectives_that_collapse_minimises_say_so():
-    assert thermometer("negative_cosine", n=64, d=16, loss=0.0).verdict == "not started"
+    assert thermometer("negative_cosine", n=64, d=16, loss=-0.01).verdict == "not started"
     assert thermometer("negative_cosine", n=64, d=16, loss=-0.8).verdict == "learning"
     close = thermometer("negative_cosine", n=64, d=16, loss=-0.99)
     assert close.verdict == "near the floor"

@@ -1,0 +1,41 @@
+"""What frozen features are worth downstream: classifiers on top of them, with intervals. Labels needed.
+
+Arrays or tensors go in; every row of EVALUATIONS takes training rows and labels, test rows and labels, and gives an
+:class:`Accuracy`, or several along a curve. Nothing here trains the encoder.
+"""
+
+from vergence.evaluation.accuracy import Accuracy
+from vergence.evaluation.classifiers import NearestCenter, knn, linear_probe, nearest_center
+from vergence.evaluation.few_labels import LABELS, few_labels, label_curve
+from vergence.tables import Rows
+
+EVALUATIONS = Rows(
+    "evaluation",
+    {
+        "linear_probe": linear_probe,
+        "knn": knn,
+        "nearest_center": nearest_center,
+        "few_labels": few_labels,
+        "label_curve": label_curve,
+    },
+)
+
+# The classifiers by the names that results have.
+CLASSIFIERS = {"linear probe": linear_probe, "kNN": knn, "nearest center": nearest_center}
+
+# Former spellings.
+nearest_centre, NearestCentre = nearest_center, NearestCenter
+
+__all__ = [
+    "CLASSIFIERS",
+    "EVALUATIONS",
+    "LABELS",
+    "Accuracy",
+    "NearestCenter",
+    "few_labels",
+    "knn",
+    "label_curve",
+    "linear_probe",
+    "nearest_center",
+    "nearest_centre",
+]
