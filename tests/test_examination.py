@@ -1,16 +1,13 @@
 """The examination: every fault is named when made on purpose, sound embeddings raise none, results are JSON."""
 
 import json
-import math
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from torch.nn.functional import normalize
 
-from vergence.diagnostics import faults
 from vergence.diagnostics.recommendations import MOST
 from vergence.examination import examine
 from vergence.objectives import nt_xent
@@ -40,114 +37,10 @@ def examined(**changes):
     return examine(given.pop("h"), classifiers=(), **given)
 
 
-def flipped(given):
-    wrong = torch.rand(N, generator=torch.Generator().manual_seed(6)) < 0.25
-    return torch.where(wrong, (given["labels"] + 1 + torch.arange(N) % 9) % CLASSES, given["labels"])
-
-
-def normalised_in_blocks(rows, block=64):
-    blocks = rows.reshape(-1, block, rows.shape[1])
-    return ((blocks - blocks.mean(dim=1, keepdim=True)) / blocks.std(dim=1, keepdim=True)).reshape(rows.shape)
-
-
-def raw_nt_xent(given, temperature=0.5):
-    z = torch.cat([given["z1"][:128], given["z2"][:128]])
-    scores = (z @ z.T / temperature).fill_diagonal_(-torch.inf)
-    return float(torch.nn.functional.cross_entropy(scores, torch.arange(256).roll(128)))
-
-
-FAULTS = {
-    "complete collapse": {"h": lambda given: 1 + 1e-4 * given["h"]},
-    "dimensional collapse": {"h": lambda given: given["h"][:, :3] @ noise(3, 32, seed=9)},
-    "cluster collapse": {"h": lambda given: noise(40, 32, seed=8)[torch.arange(N) % 40] + 1e-5 * given["h"]},
-    "dead view": {"z2": lambda given: given["z2"][:1].expand(N, -1)},
-    "shuffled pairs": {"z2": lambda given: given["z2"].roll(1, 0)},
-    "batch statistics leak": {"h": lambda given: normalised_in_blocks(given["h"])},
-    "duplicates": {"h": lambda given: given["h"][torch.arange(N) % (N - 64)]},
-    "label noise": {"labels": flipped},
-    "unnormalised input": {"loss": raw_nt_xent},
-    "temperature too high": {"temperature": lambda given: 10.0},
-    "temperature too low": {"temperature": lambda given: 0.001},
-    "false negatives": {"labels": lambda given: (torch.arange(N) % 8 == 0).long()},
-    "wrong layer": {"h": lambda given: (given["z1"] + given["z2"]) / 2},
-    "impossible loss": {
-        "loss": lambda given: 0.1,
-        "z1": lambda g: normalize(g["z1"]),
-        "z2": lambda g: normalize(g["z2"]),
-    },
-    "frozen projector": {"projector": lambda given: torch.nn.Linear(32, 16).state_dict()},
-}
-
-
 def test_sound_embeddings_raise_no_alarm_and_are_learning():
     found = examined()
     assert found.faults == ()
     assert found.label == "learning"
-
-
-def test_there_is_a_case_for_every_fault():
-    assert set(FAULTS) == set(faults.GRAVITY)
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_every_fault_is_named_first(fault):
-    torch.manual_seed(0)
-    found = examined(**FAULTS[fault])
-    assert found.faults[0] == fault
-    assert found.sentence.lower().startswith(fault)
-    assert found.label in ("collapsed", "impossible", "faulty")
-    assert found.recommendations[0]["measurement"]
-
-
-def test_labels_that_neighbours_contradict_are_said_to_hide_label_noise():
-    shuffled = examined(
-        labels=lambda given: given["labels"][torch.randperm(N, generator=torch.Generator().manual_seed(3))]
-    )
-    assert "label noise" not in shuffled.faults
-    assert any("label noise was not looked for" in note for note in shuffled.notes)
-    assert not any("label noise" in note for note in examined().notes)
-
-
-def test_few_rows_with_weak_pairs_are_not_called_shuffled():
-    weak, z1 = noise(40, 8, seed=11), noise(40, 8, seed=12)
-    match = faults.matching(z1, z1 + 2.5 * weak)
-    assert 0.6 < match.value < 0.8
-    assert faults.shuffled_pairs(match) is None
-    assert faults.shuffled_pairs(faults.matching(z1, weak)) is not None
-
-
-def test_encoders_that_share_no_directions_are_not_called_shuffled():
-    found = examined(z2=lambda given: given["z2"] @ noise(16, 16, seed=7), objective=lambda given: None)
-    assert found.measured["matching"].low < 0.52 < 0.9 < found.measured["matching_through_a_map"].value
-    assert found.faults == ()
-
-
-def test_views_that_no_loss_compared_need_not_be_close():
-    changes = {"z2": lambda given: given["z2"].roll(1, 0), "objective": lambda given: None}
-    assert examined(**changes).faults == ("shuffled pairs",)
-    assert examined(**changes, compared=lambda given: False).faults == ()
-
-
-def test_without_a_projector_embeddings_may_lie_where_representations_do():
-    changes = {"h": lambda given: (given["z1"] + given["z2"]) / 2}
-    assert examined(**changes).faults == ("wrong layer",)
-    assert examined(**changes, projector=lambda given: {}).faults == ()
-
-
-def test_a_trained_projector_is_not_called_frozen():
-    layer = torch.nn.Linear(32, 16)
-    optimiser = torch.optim.Adam(layer.parameters(), lr=1e-2)
-    for _ in range(5):
-        optimiser.zero_grad()
-        layer(torch.ones(4, 32)).square().sum().backward()
-        optimiser.step()
-    assert faults.frozen_projector(layer.state_dict()) is None
-
-
-def test_a_loss_at_chance_with_embeddings_apart_has_not_started():
-    found = examined(loss=lambda given: math.log(255))
-    assert found.label == "not started"
-    assert found.measured["thermometer"].verdict == "collapsed"  # all that the loss alone can say
 
 
 def test_the_held_out_loss_is_the_objective_on_batches():
@@ -162,7 +55,8 @@ def test_any_part_of_the_inputs_gives_results_that_are_json(given):
     chosen = {name: value for name, value in sound().items() if name in given.split()}
     results = examine(chosen.pop("h"), **chosen).to_dict()
     text = json.dumps(results, allow_nan=False)
-    assert json.loads(text)["verdict"]["label"] in ("healthy", "learning")
+    assert json.loads(text)["verdict"]["label"] in ("healthy", "learning", "cannot tell")
+    assert set(results["verdicts"]) == {"rows", "pairs", "learning"}
     assert {"verdict", "diagnostics", "spectrum", "recommendations", "notes"} <= set(results)
     assert len(results["recommendations"]) <= MOST
     assert ("accuracy" in results and bool(results["accuracy"])) == ("labels" in given)
@@ -200,8 +94,8 @@ def test_bad_input_is_explained():
     h = sound()["h"]
     with pytest.raises(ValueError, match="Give both views"):
         examine(h, z1=h)
-    with pytest.raises(ValueError, match=r"z1 \[640, 32\] and z2 \[640, 16\] must be alike"):
-        examine(h, z1=h, z2=h[:, :16])
+    with pytest.raises(ValueError, match=r"z1 \[640, 32\] and z2 \[639, 32\] must have a row for each of 640"):
+        examine(h, z1=h, z2=h[:-1])
     with pytest.raises(ValueError, match="at least 2 rows"):
         examine(h[:1])
     with pytest.raises(ValueError, match=r"640 rows but the labels have the shape \[639\]"):
@@ -217,7 +111,7 @@ def test_odd_inputs_are_examined_without_an_error():
     given = sound()
     h, z1, z2 = given["h"], given["z1"], given["z2"]
     assert examine(h, labels=[0] * N).accuracy == ()
-    assert examine(h, labels=torch.arange(N), classifiers=()).label == "healthy"
+    assert examine(h, labels=torch.arange(N), classifiers=()).label == "cannot tell"
     assert examine(h, z1=z1, z2=torch.zeros_like(z2), objective="nt_xent").faults[0] == "dead view"
     few = examine(h[:10], z1=z1[:10], z2=z2[:10], labels=[0, 1] * 5, objective="nt_xent", batch=256)
     assert few.measured["thermometer"].n == 10  # the loss was recomputed, on ten pairs

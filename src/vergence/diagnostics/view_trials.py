@@ -11,6 +11,7 @@ from vergence.diagnostics.arrays import Array, rows_at, shape, unit
 from vergence.diagnostics.estimate import Estimate
 
 WINDOW = 1500  # consecutive rows that are compared, so that a shift can be seen
+CLOSE = 0.7  # mean chance of winning a comparison at the shift where the partner is
 SHIFTS = 50  # rows that the partner is looked for in either direction
 
 
@@ -96,12 +97,15 @@ def _best_shift(percentile: Tensor) -> tuple[int, Estimate, tuple[float, float]]
     best = (4.5, 0, nothing, (0.0, 1.0))  # of 100 shifts and 4 parts chance reaches four standard errors
     reach = min(SHIFTS, n // 4)
     for shift in [s for s in range(-reach, reach + 1) if s]:
-        change = _diagonal(percentile, shift) - own
+        moved = _diagonal(percentile, shift)
+        change = moved - own
         for start, stop in ((0.0, 1.0), (0.25, 1.0), (0.5, 1.0), (0.75, 1.0)):
             part = change[int(start * n) : int(stop * n)].double()
             error = float(part.std()) / max(1, len(part)) ** 0.5 + 1e-6
             ratio = float(part.mean()) / error
-            if ratio > best[0] and float(part.mean()) > 0.01:
+            # Rows that match nothing agree by classes here and there: a partner is found where most rows are close.
+            close = float(moved[int(start * n) : int(stop * n)].mean()) > CLOSE
+            if ratio > best[0] and float(part.mean()) > 0.01 and close:
                 value = float(part.mean())
                 found = trials.Estimate(
                     value, value - 1.96 * error, value + 1.96 * error, len(part), "paired difference over rows"

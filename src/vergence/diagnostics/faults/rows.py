@@ -27,6 +27,7 @@ OFFSET = 0.9  # mean cosine above which a constant offset is noted even where it
 DOMINANT = 0.35  # share of the variance in one direction above which its removal is tried
 OUTLYING_COLUMN, COLUMN_SPREADS = 5.0, 4.0  # a column's deviation over the median column's, and in robust spreads
 REPEATED = 0.05  # share of rows that repeat another, above which it is a fault without labels
+PLENTY = 0.1  # share of exact copies that is a fault of measured rows even where accuracy does not show it
 PLAIN = 0.6  # share of the variance in one direction from which two standard errors of a gain will do
 SILENT = 0.45  # share of constant columns that is a fault of a dense embedding
 COARSE, WIDE = 16, 16  # levels and columns: an embedding, not a table of codes, stored so coarsely is a fault
@@ -160,15 +161,22 @@ def column_scales(body: Bench, scaled_columns: Tensor) -> Finding | None:
 
 
 @fault("rows", order=60)
-def duplicates(copies: Copies, n: int, on_a_grid: Tensor | None = None) -> Finding | None:
-    """Rows that repeat others, exactly or nearly: a copy is its twin's nearest neighbor and lends it its label."""
+def duplicates(
+    copies: Copies, n: int, on_a_grid: Tensor | None = None, trained: bool = False
+) -> Finding | None:
+    """Rows that repeat others, exactly or nearly: a copy is its twin's nearest neighbor and lends it its label.
+
+    In training with negatives copies repel each other, whatever their labels.
+    """
     share = max(copies.exact / n, copies.share.value)
     if share < 0.01 and not copies.exact:
         return None
     inflation = copies.inflation
     # Who is whose copy is a fact, not an estimate: the inflation needs no significance.
     costs = inflation is not None and inflation.value >= 0.015
-    serious = costs if inflation is not None else copies.share.low > REPEATED and on_a_grid is None
+    many = copies.share.low > REPEATED and on_a_grid is None
+    plenty = copies.exact >= PLENTY * n and on_a_grid is None
+    serious = costs or plenty or (many and (trained or inflation is None))
     if not serious and share < 0.01:
         return None
     kind = "exactly" if copies.exact >= 0.5 * share * n else "nearly"
