@@ -47,7 +47,7 @@ from vergence.diagnostics.measures import (
     whole_spectrum,
 )
 from vergence.diagnostics.negatives import negatives
-from vergence.diagnostics.selection import selection
+from vergence.diagnostics.selection import selection, unlike
 from vergence.diagnostics.spectrum import (
     effective_rank,
     effective_rank_variants,
@@ -138,4 +138,5 @@ __all__ = [
     "thermometer",
     "tolerance",
     "uniformity",
+    "unlike",
 ]

@@ -22,10 +22,12 @@ FEW_ROWS = 30  # below, intervals span half of what they measure
 FAR, FAR_SPREADS = 5.0, 6.0  # an outlier is so many median distances, and so many spreads of log-distance, away
 ABSURD = 20.0  # median distances: beyond, a row is a fault even where it costs nothing
 UNEVEN = 0.45  # spread of log-lengths: .43 at most in clean sets where it costs, .7 in the weakest injected
+HEAVY = 1.0  # spread of log-lengths from which 1.5 standard errors of the cost will do: one row in six is e times longer
 CONE = 0.5  # mean cosine above which centering is tried
 OFFSET = 0.9  # mean cosine above which a constant offset is noted even where it costs nothing
 DOMINANT = 0.35  # share of the variance in one direction above which its removal is tried
 OUTLYING_COLUMN, COLUMN_SPREADS = 5.0, 4.0  # a column's deviation over the median column's, and in robust spreads
+OWNED, OWNED_SPREADS = 0.97, 2.5  # fewer spreads will do where the outlying columns own so much of the variance
 REPEATED = 0.05  # share of rows that repeat another, above which it is a fault without labels
 PLENTY = 0.1  # share of exact copies that is a fault of measured rows even where accuracy does not show it
 PLAIN = 0.6  # share of the variance in one direction from which two standard errors of a gain will do
@@ -101,7 +103,7 @@ def heavy_tailed_lengths(
     longest = float(torch.quantile(body.lengths, 0.99) / body.lengths.median())
     sentence = f"One row in a hundred is {longest:.1f} times as long as the median row{_lost(cost, 'by distance')}."
     advice = "Divide rows by their length, or clip it, before centering, distances or products. Do not only center."
-    level = "fault" if costly(cost) else "note"
+    level = "fault" if costly(cost, certain=1.5 if spread > HEAVY else trials.CERTAIN) else "note"
     return Finding(
         "heavy-tailed lengths", "rows", sentence, "norms", advice, level, cost, "divide by the lengths", cost
     )
@@ -345,13 +347,13 @@ def without_top(body: Bench, top_share: float) -> tuple[int, Estimate] | None:
 
     Tried where one direction dominates.
     """
-    if body.labels is None or top_share < DOMINANT or min(body.rows.shape) < 5:
+    if body.labels is None or top_share < DOMINANT or min(body.rows.shape) < 3:
         return None
     rows = trials.clipped(body.rows)
     found = {}
     for scores in (trials.cosine, trials.euclidean):
         before = trials.correct(scores(trials.centered(rows)), body.labels)
-        for count in (1, 3):
+        for count in (1, 3) if body.rows.shape[1] > 6 else (1,):
             gain = difference(trials.correct(scores(trials.without_top(rows, count)), body.labels), before)
             found[count] = max(gain, found.get(count, gain), key=lambda change: change.value)
     best = max(found, key=lambda count: found[count].value)
@@ -372,8 +374,12 @@ def scaled_columns(body: Bench) -> Tensor | None:
     logs = spread.clamp(min=1e-300).log()
     middle = logs[live].median()
     unit = max(0.15, 1.4826 * float((logs[live] - middle).abs().median()))
-    found = (live & (logs - middle > max(math.log(OUTLYING_COLUMN), COLUMN_SPREADS * unit))).nonzero().squeeze(1)
-    return found if 0 < len(found) <= 0.34 * int(live.sum()) else None
+    variance = spread.square()
+    for spreads, owned in ((COLUMN_SPREADS, 0.0), (OWNED_SPREADS, OWNED)):
+        found = (live & (logs - middle > max(math.log(OUTLYING_COLUMN), spreads * unit))).nonzero().squeeze(1)
+        if 0 < len(found) <= 0.34 * int(live.sum()) and float(variance[found].sum()) > owned * float(variance.sum()):
+            return found
+    return None
 
 
 def on_a_grid(body: Bench) -> Tensor | None:
