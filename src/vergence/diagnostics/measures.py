@@ -280,9 +280,9 @@ def divergence_mean(divergence: geometry.Divergence) -> Estimate:
 @shown("labels")
 def contradicted(judged: Judged, body: Bench) -> dict[str, Any]:
     """The share of labels that rows contradict where they are surest, a quarter of them; and overall."""
-    wrong, surest = noise_share(judged.scores, body.labels)
-    found = share(surest, n=max(1, body.n // 4))
-    return {**found.to_dict(), "overall": judged.error, "at_random": wrong}
+    noise = noise_share(judged.scores, body.labels)
+    found = share(noise.surest, n=max(1, body.n // 4))
+    return {**found.to_dict(), "overall": judged.error, "at_random": noise.share}
 
 
 @shown("objective")

@@ -32,6 +32,7 @@ class Matched:
     retrieved_at_best: Estimate
     mapped: bool = False
     part: tuple[float, float] = (0.0, 1.0)  # where in the window the better shift holds
+    evenness: float = 0.0  # of partners far and halfway down: 1 where they are drawn at random, less where views are weak
 
 
 def matched(z1: Array, z2: Array, seed: int = 0, compared: bool = True) -> Matched:
@@ -74,12 +75,12 @@ def _matched(first: Tensor, second: Tensor, *, mapped: bool = False) -> Matched:
     own = percentile.diagonal()
     n = len(own)
     shift, gain, part = _best_shift(percentile)
-    low = (own < 0.2).double()
+    low, middle = (own < 0.2).double().mean() / 0.2, ((own >= 0.5) & (own < 0.7)).double().mean() / 0.2
     return Matched(
         estimate.mean(own.double().numpy()), shift, gain,
-        estimate.share(min(1.0, 5 * float(low.mean())), n=n), float((own > 0.95).double().mean()),
+        estimate.share(min(1.0, float(low)), n=n), float((own > 0.95).double().mean()),
         trials.accuracy(own >= 1 - 0.5 / max(1, n - 1)), trials.accuracy(_diagonal(percentile, shift) >= 1 - 0.5 / max(1, n - 1)),
-        mapped, part,
+        mapped, part, float(low / middle.clamp(min=1e-9)),
     )  # fmt: skip
 
 
