@@ -16,9 +16,11 @@ def rows(n: int = 200, d: int = 16) -> np.ndarray:
 
 
 def test_the_doctor_reads_arrays():
-    answer = vg.doctor(rows(), labels=np.arange(200) % 4)
+    labels = np.random.default_rng(1).integers(0, 4, 200)
+    answer = vg.doctor(rows() + 1.5 * np.random.default_rng(2).normal(size=(4, 16))[labels], labels=labels)
     assert answer.to_dict()["verdict"]["label"] == "healthy"
     assert str(answer).startswith("HEALTHY")
+    assert "labels at chance" in vg.doctor(rows(), labels=labels).to_dict()["faults"]
 
 
 def test_the_doctor_reads_an_encoder_with_data_and_leaves_it_as_it_was():
@@ -39,7 +41,7 @@ def test_a_page_of_foreign_embeddings_has_a_map_and_formulas(tmp_path):
     vg.doctor(rows(), labels=np.arange(200) % 4, output=tmp_path / "page")
     html = (tmp_path / "page" / "report.html").read_text(encoding="utf-8")
     assert "projected to two by PCA" in html
-    for figure in ("effective_rank", "linear_probe", "kNN", "nearest_centre"):
+    for figure in ("effective_rank", "linear_probe", "kNN", "nearest_center"):
         assert f'href="#formula-{figure}"' in html
         assert f'id="formula-{figure}"' in html
 

@@ -112,7 +112,9 @@ def examine(
     accuracy = tuple(accuracies(data, classifiers=classifiers, protocol=protocol, seed=seed)) if data else ()
     few = tuple(few_labels("representations", data, seed=seed)) if data else ()
     trained = objective is not None or projector is not None
-    return Examination(diagnosis, accuracy, few, recommendations(diagnosis.findings, diagnosis.measured, trained=trained))
+    return Examination(
+        diagnosis, accuracy, few, recommendations(diagnosis.findings, diagnosis.measured, trained=trained)
+    )
 
 
 def accuracies(
@@ -148,7 +150,9 @@ def _split(
     if train_h is None or train_labels is None:
         fit, held_out = train_test_split(np.arange(len(values)), test_size=0.2, random_state=seed)
         data = (h[fit], values[fit], h[held_out], values[held_out])
-    few = len(np.unique(np.asarray(data[1]))) < 2 or not comparable(torch.from_numpy(np.unique(values, return_inverse=True)[1]))
+    few = len(np.unique(np.asarray(data[1]))) < 2 or not comparable(
+        torch.from_numpy(np.unique(values, return_inverse=True)[1])
+    )
     return None if few else data
 
 

@@ -154,14 +154,19 @@ def test_class_clusters_at_accuracy_one_have_not_collapsed():
     tight = noise(CLASSES, 32, seed=1)[labels()] + 1e-5 * noise(N, 32, seed=2)
     found = diagnosed(tight, labels=labels())
     assert found.faults == ()
-    assert {finding.fault for finding in found.findings if finding.level == "note"} & {"cluster collapse", "dimensional collapse"}
+    assert {finding.fault for finding in found.findings if finding.level == "note"} & {
+        "cluster collapse",
+        "dimensional collapse",
+    }
 
 
 def test_names_of_classes_do_not_matter():
     renamed = (torch.tensor([3, 7, 1, 0, 9, 8, 2, 6, 5, 4]))[flipped(0.2)]
     first, second = diagnosed(H, labels=flipped(0.2)), diagnosed(H, labels=renamed)
     assert first.faults == second.faults
-    assert [f.cost.value for f in first.findings if f.cost] == pytest.approx([f.cost.value for f in second.findings if f.cost])
+    assert [f.cost.value for f in first.findings if f.cost] == pytest.approx(
+        [f.cost.value for f in second.findings if f.cost]
+    )
 
 
 @pytest.mark.parametrize("shift", [1, -2, 7])
@@ -170,7 +175,7 @@ def test_the_shift_of_labels_and_of_views_is_found(shift):
     where = f"{abs(shift)} row{'s' * (abs(shift) > 1)} {'later' if shift > 0 else 'earlier'}"
     assert where in said[0]
     views = diagnosed(H, z1=H, z2=(H + 0.3 * noise(N, 32, seed=4)).roll(shift, 0))
-    assert where in [f.sentence for f in views.findings if f.fault == "misaligned views"][0]
+    assert where in next(f.sentence for f in views.findings if f.fault == "misaligned views")
 
 
 def test_second_views_off_by_one_are_seen_in_sorted_data():
@@ -186,7 +191,10 @@ def test_encoders_that_share_no_directions_are_not_called_shuffled():
 
 
 def test_views_that_no_loss_compared_need_not_be_close():
-    changed = {"z2": lambda g: g["z2"][torch.from_numpy(np.random.default_rng(3).permutation(N))], "objective": lambda g: None}
+    changed = {
+        "z2": lambda g: g["z2"][torch.from_numpy(np.random.default_rng(3).permutation(N))],
+        "objective": lambda g: None,
+    }
     assert "shuffled pairs" in diagnosed_run(**changed).faults
     assert diagnosed_run(**changed, compared=lambda given: False).faults == ()
 

@@ -60,10 +60,19 @@ def test_one_run_cannot_be_ranked():
         selection({"a": RUNS["a"]})
 
 
-LIKE = {"data": "digits", "views": "glyph", "encoder": "mlp", "objective": "nt_xent", "hyperparameters": {}, "batch": 128}
+LIKE = {
+    "data": "digits",
+    "views": "glyph",
+    "encoder": "mlp",
+    "objective": "nt_xent",
+    "hyperparameters": {},
+    "batch": 128,
+}
 
 
-@pytest.mark.parametrize(("key", "said"), [("data", "data"), ("views", "augmentation"), ("encoder", "family of encoders")])
+@pytest.mark.parametrize(
+    ("key", "said"), [("data", "data"), ("views", "augmentation"), ("encoder", "family of encoders")]
+)
 def test_runs_that_differ_in_what_scores_do_not_survive_are_refused(key, said):
     settings = {"a": LIKE, "b": LIKE, "c": {**LIKE, key: "other"}}
     assert said in unlike(settings)

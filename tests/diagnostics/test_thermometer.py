@@ -236,7 +236,9 @@ def test_no_batch_is_above_the_ceiling(objective):
     same = z[:1].expand(16, -1).contiguous()
     ceiling = SCALES[objective](16, 8, **_defaults(objective)).ceiling
     for first, second in ((z, -z), (z, z.roll(1, 0)), (same, -same), (same, same)):
-        value = float(OBJECTIVES[objective](first) if objective == "uniformity" else OBJECTIVES[objective](first, second))
+        value = float(
+            OBJECTIVES[objective](first) if objective == "uniformity" else OBJECTIVES[objective](first, second)
+        )
         assert value <= ceiling + 1e-9
 
 

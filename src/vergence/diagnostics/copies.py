@@ -1,4 +1,4 @@
-"""Copies: rows that repeat others, exactly or so nearly that chance does not explain it, and what they do to accuracy."""
+"""Copies: rows that repeat others, exactly or more nearly than chance explains, and what they add to accuracy."""
 
 from dataclasses import dataclass
 from typing import Any

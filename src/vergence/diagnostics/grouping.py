@@ -13,7 +13,7 @@ from torch import Tensor
 
 from vergence.diagnostics import trials
 from vergence.diagnostics.estimate import Estimate
-from vergence.diagnostics.trials import K, Bench
+from vergence.diagnostics.trials import Bench, K
 
 APART = 0.15  # neighbors across groups over those of a random grouping
 SMALLEST = 0.04  # share of the rows in the smaller group
@@ -96,7 +96,9 @@ def _two_means(rows: np.ndarray, seed: int) -> Tensor:
 
 def _two_gaussians(rows: np.ndarray, seed: int) -> Iterator[Tensor]:
     for start in range(2):
-        model = GaussianMixture(2, reg_covar=1e-4, max_iter=60, init_params="random_from_data", random_state=seed + start)
+        model = GaussianMixture(
+            2, reg_covar=1e-4, max_iter=60, init_params="random_from_data", random_state=seed + start
+        )
         yield torch.from_numpy(model.fit_predict(rows)).bool()
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from vergence.diagnostics import trials
 from vergence.diagnostics.arrays import unit
-from vergence.diagnostics.trials import K, Bench
+from vergence.diagnostics.trials import Bench, K
 
 PENALTIES = (1e-3, 1e-2, 1e-1, 1.0)  # of the ridge, in units of the strongest direction
 SHUFFLES = 20  # permutations that show what chance gives

@@ -95,7 +95,9 @@ def decoupled(n: int, d: int, *, temperature: float) -> Scale:
 
 def flat_nce(n: int, d: int, *, temperature: float) -> Scale:
     """Always 1: the value carries no information, only the gradient does."""
-    return Scale(1.0, 1.0, 1.0, True, note="this objective is always 1; watch nt_xent or decoupled instead", ceiling=1.0)
+    return Scale(
+        1.0, 1.0, 1.0, True, note="this objective is always 1; watch nt_xent or decoupled instead", ceiling=1.0
+    )
 
 
 def revised_info_nce(n: int, d: int, *, temperature: float, weight: float | None) -> Scale:

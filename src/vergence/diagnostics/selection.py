@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import norm, rankdata
 
-# What makes a score good: its sort key, least first. ``matching`` leads: it is the one that was found to rank like runs.
+# What makes a score good: its sort key, least first. ``matching`` leads: it alone was found to rank like runs.
 # Not here: alignment and hubness, which pointed the wrong way, and isotropy, which prefers noise.
 SCORES: dict[str, Callable[[float], float]] = {
     "matching": lambda value: -value,
@@ -27,7 +27,11 @@ SCORES: dict[str, Callable[[float], float]] = {
 LEADING = "matching"
 # What runs must have in common to be ranked by any score, and by a loss besides.
 SHARED = {"data": "data", "views": "augmentation", "encoder": "family of encoders"}
-SHARED_BY_LOSS = {"objective": "objective", "hyperparameters": "hyperparameters of the objective", "batch": "batch size"}
+SHARED_BY_LOSS = {
+    "objective": "objective",
+    "hyperparameters": "hyperparameters of the objective",
+    "batch": "batch size",
+}
 
 
 def unlike(settings: Mapping[str, Mapping[str, Any]]) -> str | None:

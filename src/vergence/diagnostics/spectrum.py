@@ -263,7 +263,7 @@ def _rank_of_many(found: "Moments | Products", plain: Tensor, parts: list[Tensor
     R(n) is too low, by a fifth where rows are twice as many as columns. The interval reaches from R(n) where growth
     with n is fast, and up to the number of columns where no end of it is in sight.
     """
-    measure = lambda values: entropy_rank(values, epsilon=EPSILON)  # noqa: E731
+    measure = lambda values: entropy_rank(values, epsilon=EPSILON)
     here, n = measure(plain), found.n
     room = float(found.product.shape[1]) if isinstance(found, Moments) else float("inf")
     if found.groups < 4 or n < 16:

@@ -143,14 +143,17 @@ def _other_cosine(loss: float) -> tuple[Verdict, str]:
         Grill et al. (2020), Eq. 2. https://arxiv.org/abs/2006.07733
     """
     if loss > 4 + _rounding(loss):
-        return "impossible", f"{loss:.4g} is neither -cos, of at most 1, nor 2 - 2 cos, of at most 4: a scaled or summed loss."
+        return (
+            "impossible",
+            f"{loss:.4g} is neither -cos, of at most 1, nor 2 - 2 cos, of at most 4: a scaled or summed loss.",
+        )
     if loss < BARELY:
         return "unknown", (
             f"{loss:.4g} is what unrelated views give where the loss is -cos, and equal ones where it is 2 - 2 cos: "
             "say which."
         )
     cosine = 1 - loss / 2
-    said = f"{loss:.4g} as 2 - 2 cos, the way BYOL writes it, is a cosine of {cosine:.3g} (as -cos views would be opposite)"
+    said = f"{loss:.4g} as 2 - 2 cos, which is how BYOL writes it, is a cosine of {cosine:.3g}"
     if cosine < BARELY:
         return "not started", f"{said}: what unrelated views give."
     if cosine >= NEARLY:

@@ -32,7 +32,9 @@ class Matched:
     retrieved_at_best: Estimate
     mapped: bool = False
     part: tuple[float, float] = (0.0, 1.0)  # where in the window the better shift holds
-    evenness: float = 0.0  # of partners far and halfway down: 1 where they are drawn at random, less where views are weak
+    evenness: float = (
+        0.0  # of partners far and halfway down: 1 where they are drawn at random, less where views are weak
+    )
 
 
 def matched(z1: Array, z2: Array, seed: int = 0, compared: bool = True) -> Matched:
@@ -76,12 +78,19 @@ def _matched(first: Tensor, second: Tensor, *, mapped: bool = False) -> Matched:
     n = len(own)
     shift, gain, part = _best_shift(percentile)
     low, middle = (own < 0.2).double().mean() / 0.2, ((own >= 0.5) & (own < 0.7)).double().mean() / 0.2
+    nearest = 1 - 0.5 / max(1, n - 1)
     return Matched(
-        estimate.mean(own.double().numpy()), shift, gain,
-        estimate.share(min(1.0, float(low)), n=n), float((own > 0.95).double().mean()),
-        trials.accuracy(own >= 1 - 0.5 / max(1, n - 1)), trials.accuracy(_diagonal(percentile, shift) >= 1 - 0.5 / max(1, n - 1)),
-        mapped, part, float(low / middle.clamp(min=1e-9)),
-    )  # fmt: skip
+        own=estimate.mean(own.double().numpy()),
+        best=shift,
+        gain=gain,
+        lost=estimate.share(min(1.0, float(low)), n=n),
+        close=float((own > 0.95).double().mean()),
+        retrieved=trials.accuracy(own >= nearest),
+        retrieved_at_best=trials.accuracy(_diagonal(percentile, shift) >= nearest),
+        mapped=mapped,
+        part=part,
+        evenness=float(low / middle.clamp(min=1e-9)),
+    )
 
 
 def _diagonal(percentile: Tensor, shift: int) -> Tensor:
@@ -116,8 +125,10 @@ def _best_shift(percentile: Tensor) -> tuple[int, Estimate, tuple[float, float]]
 
 
 def _through_a_map(first: Tensor, second: Tensor) -> Matched:
-    """Views of two encoders: a ridge map learned on half of the rows, for each of a few shifts, judged on the others."""
-    found = {shift: _matched(*_mapped(first, second.roll(-shift, 0)), mapped=True) for shift in (0, 1, -1, 2, -2, 3, -3)}
+    """Views of two encoders: a ridge map learned on half of the rows, judged on the others, at a few shifts."""
+    found = {
+        shift: _matched(*_mapped(first, second.roll(-shift, 0)), mapped=True) for shift in (0, 1, -1, 2, -2, 3, -3)
+    }
     best = max(found, key=lambda shift: found[shift].own.value)
     plain = found[0]
     if best and found[best].own.low > plain.own.high:

@@ -12,15 +12,15 @@ from vergence.tables import Rows
 EVALUATIONS = Rows(
     "evaluation",
     {
-        "linear_probe": linear_probe,
-        "knn": knn,
-        "nearest_center": nearest_center,
-        "few_labels": few_labels,
-        "label_curve": label_curve,
+        "linear probe": linear_probe,
+        "kNN": knn,
+        "nearest center": nearest_center,
+        "few labels": few_labels,
+        "label curve": label_curve,
     },
 )
 
-# The classifiers by the names that results have.
+# Those that few labels can be given to.
 CLASSIFIERS = {"linear probe": linear_probe, "kNN": knn, "nearest center": nearest_center}
 
 # Former spellings.

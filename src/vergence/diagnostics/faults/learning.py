@@ -44,10 +44,10 @@ def complete_collapse(
     """
     advice = "Raise what keeps embeddings apart, or restore the stop-gradient and the predictor."
     override = "--optim.learning-rate 0.001"
-    if trained and collapse_of_z1 is not None and collapse_of_z2 is not None:
-        if max(collapse_of_z1.variance, collapse_of_z2.variance) < COINCIDE:
-            sentence = f"To the loss embeddings nearly coincide: their mean cosine is {1 - collapse_of_z1.variance:.4f}."
-            return Finding("complete collapse", "learning", sentence, "collapse", advice, override=override)
+    views = [view.variance for view in (collapse_of_z1, collapse_of_z2) if view is not None]
+    if trained and views and max(views) < COINCIDE:
+        sentence = f"To the loss embeddings nearly coincide: their mean cosine is {1 - views[0]:.4f}."
+        return Finding("complete collapse", "learning", sentence, "collapse", advice, override=override)
     telling = (judged is not None and judged.above_chance) or (matched is not None and matched.own.low > 0.6)
     if collapse.variance >= COINCIDE or telling or n < 3:
         return None
@@ -152,7 +152,9 @@ def frozen_projector(projector: Mapping[str, Tensor]) -> Finding | None:
 
 
 @fault("learning", order=26)
-def unnormalized_input(reading: Thermometer, held_out_loss: Estimate, raw_loss: float, norm: Estimate) -> Finding | None:
+def unnormalized_input(
+    reading: Thermometer, held_out_loss: Estimate, raw_loss: float, norm: Estimate
+) -> Finding | None:
     """The loss is what nt_xent of raw products gives, and not what that of directions gives."""
     loss, span, again = reading.loss, reading.chance - reading.floor, held_out_loss.value
     if reading.objective != "nt_xent" or loss is None or 0.9 < norm.value < 1.1:
@@ -161,7 +163,9 @@ def unnormalized_input(reading: Thermometer, held_out_loss: Estimate, raw_loss: 
         return None
     sentence = f"The loss {loss:.3g} fits raw rows ({raw_loss:.3g}, mean length {norm.value:.3g}), "
     advice = "Divide embeddings by their length before the loss."
-    return Finding("unnormalized input", "learning", f"{sentence}not directions ({again:.3g}).", "held_out_loss", advice)
+    return Finding(
+        "unnormalized input", "learning", f"{sentence}not directions ({again:.3g}).", "held_out_loss", advice
+    )
 
 
 @fault("learning", order=29)

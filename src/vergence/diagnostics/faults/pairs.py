@@ -67,7 +67,9 @@ def shuffled_pairs(
         sentence = f"A sample's two views are no closer than two samples': {matched.own.value:.2f} of comparisons won, "
         sentence += "0.5 by luck."
         if matched.own.high > UNMATCHED:
-            return Finding("shuffled pairs", "pairs", f"{sentence} Too few rows to be sure.", "matching", advice, "unknown")
+            return Finding(
+                "shuffled pairs", "pairs", f"{sentence} Too few rows to be sure.", "matching", advice, "unknown"
+            )
         return Finding("shuffled pairs", "pairs", sentence, "matching", advice)
     if matched.lost.low > ASTRAY and matched.close > 0.25 and matched.evenness > EVEN:
         sentence = (

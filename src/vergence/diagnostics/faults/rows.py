@@ -22,7 +22,9 @@ FEW_ROWS = 30  # below, intervals span half of what they measure
 FAR, FAR_SPREADS = 5.0, 6.0  # an outlier is so many median distances, and so many spreads of log-distance, away
 ABSURD = 20.0  # median distances: beyond, a row is a fault even where it costs nothing
 UNEVEN = 0.45  # spread of log-lengths: .43 at most in clean sets where it costs, .7 in the weakest injected
-HEAVY = 1.0  # spread of log-lengths from which 1.5 standard errors of the cost will do: one row in six is e times longer
+HEAVY = (
+    1.0  # spread of log-lengths from which 1.5 standard errors of the cost will do: one row in six is e times longer
+)
 CONE = 0.5  # mean cosine above which centering is tried
 OFFSET = 0.9  # mean cosine above which a constant offset is noted even where it costs nothing
 DOMINANT = 0.35  # share of the variance in one direction above which its removal is tried
@@ -111,7 +113,7 @@ def heavy_tailed_lengths(
 
 @fault("rows", order=110)
 def constant_offset(body: Bench, centered: Estimate | None = None) -> Finding | None:
-    """One vector added to every row. Cosines are then all near 1, which is not collapse: differences are still there."""
+    """One vector added to every row. Cosines are then near 1, which is not collapse: rows differ as before."""
     mean_cosine = float(body.unit.double().mean(dim=0).square().sum())
     if mean_cosine < CONE:
         return None
@@ -163,9 +165,7 @@ def column_scales(body: Bench, scaled_columns: Tensor) -> Finding | None:
 
 
 @fault("rows", order=60)
-def duplicates(
-    copies: Copies, n: int, on_a_grid: Tensor | None = None, trained: bool = False
-) -> Finding | None:
+def duplicates(copies: Copies, n: int, on_a_grid: Tensor | None = None, trained: bool = False) -> Finding | None:
     """Rows that repeat others, exactly or nearly: a copy is its twin's nearest neighbor and lends it its label.
 
     In training with negatives copies repel each other, whatever their labels.
@@ -192,9 +192,7 @@ def duplicates(
         sentence += ": the first answer to a search is then the row itself again"
     advice = "Remove copies before rows are split into training and test, and before accuracies are believed."
     level = "fault" if serious else "note"
-    return Finding(
-        "duplicates", "rows", f"{sentence}.", "duplicates", advice, level, inflation, "deduplicate", None
-    )
+    return Finding("duplicates", "rows", f"{sentence}.", "duplicates", advice, level, inflation, "deduplicate", None)
 
 
 @fault("rows", order=70)
