@@ -135,7 +135,7 @@ def overall(findings: tuple[Finding, ...], given: Given) -> Verdict:
     evidence = tuple(finding.sentence for finding in findings)
     if n < rows.FEW_ROWS:
         return Verdict("too few rows", f"{n} rows are too few to tell whether anything is wrong.", evidence)
-    reading = given.get("reading", None)
+    reading = given["reading"] if "reading" in given else None  # noqa: SIM401 - not a mapping
     if reading is not None and reading.verdict != "unknown":
         return _of_the_loss(reading, given, evidence)
     telling = _telling(given)
