@@ -197,7 +197,7 @@ def _settings(argv: Sequence[str]) -> list[tuple[str, Any, Any]]:
         name: word for name in ("data", "method", "encoder", "views") if (word := _word(argv, name))
     }
     objective = _word(argv, "objective.name") or start.objective.get("name")
-    chosen = {"objective": {**start.objective, "name": objective}} if objective else {}
+    chosen: dict[str, Any] = {"objective": {**start.objective, "name": objective}} if objective else {}
     base = configs.with_own_rate(dataclasses.replace(start, **given, **chosen))
     forms = {
         "objective": _objective_form(base),

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from vergence import features
 from vergence.config import Config
 from vergence.data import Samples, from_arrays, settled
 from vergence.data.images import pixels
+from vergence.data.samples import Kind
 from vergence.data.text import tokenized
 from vergence.runs import assembly
 from vergence.runs.run import Run
@@ -48,7 +49,9 @@ class Encoder:
 
     def encode(self, samples: Any) -> np.ndarray:
         """Representations of samples; a single sample gives one row."""
-        return features.extract(self.encoder, Samples(self.prepared(samples), self.kind), self.recipe).h.numpy()
+        return features.extract(
+            self.encoder, Samples(self.prepared(samples), cast(Kind, self.kind)), self.recipe
+        ).h.numpy()
 
     def prepared(self, samples: Any) -> Tensor:
         """Samples as the encoder's data source would give them."""
@@ -73,7 +76,7 @@ class Encoder:
         if isinstance(samples, str | Path | Image.Image):
             samples = [samples]
         if isinstance(samples, np.ndarray | Tensor):
-            return self._resized(_batch(samples))
+            return self._resized(_batch(samples, self.shape[0]))
         parts = [self._image(sample) for sample in samples]
         if not parts:
             raise ValueError("There is nothing to encode: an empty list.")
@@ -89,7 +92,7 @@ class Encoder:
                 return torch.from_numpy(pixels(image, size=height, channels=channels))[None]
         if isinstance(sample, Image.Image):
             return torch.from_numpy(pixels(sample.copy(), size=height, channels=channels))[None]
-        return self._resized(_batch(sample))
+        return self._resized(_batch(sample, self.shape[0]))
 
     def _resized(self, x: Tensor) -> Tensor:
         """Bytes ``[n, channels, height, width]`` of any size in the encoder's; its channels must agree."""
@@ -101,13 +104,17 @@ class Encoder:
         return torch.cat([self._image(image) for image in images])
 
 
-def _batch(x: Any) -> Tensor:
-    """One image or several, in any layout, as bytes ``[n, channels, height, width]``."""
+def _batch(x: Any, channels: int) -> Tensor:
+    """One image or several, in any layout, as bytes ``[n, channels, height, width]``.
+
+    Three axes are one image where the first or the last is its channels, and several gray images otherwise.
+    """
     array = np.asarray(x.cpu() if isinstance(x, Tensor) else x)
-    if array.ndim == 2 or (array.ndim == 3 and (array.shape[-1] in (1, 3) or array.shape[0] in (1, 3))):
+    if array.ndim == 2 or (array.ndim == 3 and channels == 3 and 3 in (array.shape[0], array.shape[-1])):
         array = array[None]
-    samples = from_arrays(array, kind="image")
-    return torch.as_tensor(samples.x)
+    elif array.ndim == 3 and channels == 1 and array.shape[-1] == 1:
+        array = array[None]
+    return torch.as_tensor(from_arrays(array, kind="image").x)
 
 
 def _last_channel(image: np.ndarray) -> np.ndarray:

@@ -26,8 +26,8 @@ def spoken(results: Results) -> Iterator[str]:
     for proof in results.certificates:
         yield f"  certificate, {proof.verdict}: {proof.statement}: {_known(proof.left)} <= {_known(proof.right)}"
     yield from (f"  note: {note}" for note in results.notes)
-    for number, advice in enumerate(results.recommendations, 1):
-        yield f"{number}. {advice.sentence} ({advice.measurement}) {advice.override or ''}".rstrip()
+    for place, advice in enumerate(results.recommendations, 1):
+        yield f"{place}. {advice.sentence} ({advice.measurement}) {advice.override or ''}".rstrip()
 
 
 def cost_and_gain(found: Found) -> str:

@@ -130,7 +130,7 @@ class Proof(Record):
     vacuous: bool = False
     assumptions: dict[str, str] = {}
     terms: dict[str, Any] = {}
-    curves: dict[str, tuple[float | None, ...]] = {}
+    curves: dict[str, tuple[float, ...]] = {}
 
 
 class Advice(Record):

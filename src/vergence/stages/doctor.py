@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
 import numpy as np
 import torch
 from safetensors.torch import load_file
@@ -100,6 +101,7 @@ def doctor(
         found = of_loss(objective, loss, batch=batch, width=width, **hyperparameters)
         return _answer(found, fail_on)
     if kind == "run":
+        assert target is not None
         found = of_run(Run(target), protocol=protocol, layers=layers)
         page = pages.write(target)
         return _answer(found, fail_on, f"Rewritten: {Path(target) / results.FILE}, {page}")
@@ -267,9 +269,13 @@ def _number(diagnosis: Diagnosis, name: str, value: Any) -> results.Number:
 
 
 def _found(finding: Any) -> results.Found:
-    amounts = {name: results.number(plain(value)) for name in ("cost", "gain") if (value := getattr(finding, name))}
+    amounts = {
+        name: msgspec.to_builtins(results.number(plain(value)))
+        for name in ("cost", "gain")
+        if (value := getattr(finding, name)) is not None
+    }
     words = {key: value for key, value in vars(finding).items() if key not in ("cost", "gain")}
-    return results.Found(**words, **amounts)
+    return record(results.Found, {**words, **amounts})
 
 
 def certificates(stored: Mapping[str, Tensor]) -> Iterator[Certificate]:
@@ -301,13 +307,12 @@ def certified(given: Mapping[str, Any]) -> Iterator[Certificate]:
 
 def accuracies(name: str, data: Split, *, protocol: str = "lbfgs", seed: int = 0) -> Iterator[Score]:
     """Every classifier with all labels, and two of them with five a class."""
-    options = {evaluation.linear_probe: {"protocol": protocol}}
-    for classifier in (evaluation.linear_probe, evaluation.knn, evaluation.nearest_center):
-        yield _score(name, classifier(*data, **options.get(classifier, {})))
 
     def probe(*parts: Any) -> evaluation.Accuracy:
         return evaluation.linear_probe(*parts, protocol=protocol)
 
+    for classifier in (probe, evaluation.knn, evaluation.nearest_center):
+        yield _score(name, classifier(*data))
     for few in (evaluation.nearest_center, probe):
         yield _score(name, evaluation.few_labels(*data, per_class=FEW, classifier=few, seed=seed), per_class=float(FEW))
 
@@ -390,7 +395,9 @@ def _checked_hyperparameters(objective: str | None, hyperparameters: Mapping[str
     known = tables.keywords("objectives", objective) if objective else {}
     own = {name: parameter for name, parameter in known.items() if name != "negatives"}
     given = {key: value for key, value in hyperparameters.items() if value is not None}
-    counts = {key: given.pop(key) for key in ("negatives", "classes") if key in given and key not in own}
+    counts: dict[str, Any] = {
+        key: given.pop(key) for key in ("negatives", "classes") if key in given and key not in own
+    }
     return {**values.checked(given, own, objective or ""), **counts}
 
 
