@@ -132,7 +132,9 @@ def _sample(samples: Samples, number: int, *, beside: int | None = None) -> Mark
     if samples.sprite is None:
         return piece("sample", "", samples.names[number], bool(differs))
     name = samples.called(number)
-    return piece("sample", samples.sprite.thumbnail(number, f"sample {samples.row(number)}, {name}"), name, bool(differs))
+    return piece(
+        "sample", samples.sprite.thumbnail(number, f"sample {samples.row(number)}, {name}"), name, bool(differs)
+    )
 
 
 def _samples(record: Record, sprite: Sprite | None) -> Samples:

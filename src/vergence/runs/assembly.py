@@ -10,12 +10,12 @@ from torch import Tensor, nn
 from vergence import config as configs
 from vergence import data, encoders, tables, views
 from vergence.config import Config
+from vergence.counters import drawn, sample_keys, shuffled
 from vergence.data import Samples
-from vergence.learning.norm import share_statistics
 from vergence.learning import LEARNERS, Problem, collectives, loop
+from vergence.learning.norm import share_statistics
 from vergence.methods import METHODS, TWO_ENCODERS, customized
 from vergence.runs.run import Run
-from vergence.counters import drawn, sample_keys, shuffled
 
 TWO_MODALITIES = ("captions", "columns", "halves")  # views whose two parts are not of one kind
 LARGE = 64  # pixels: from here on a small convnet sees too little of the image
@@ -247,6 +247,8 @@ def trained_encoder(run: Run) -> tuple[nn.Module, Any, dict[str, Any]]:
     recipe = views.build(config.views, **config.view).fitted(stand_in.x)
     encoder = build_encoder(config, stand_in, recipe)
     prefix = "model.encoder."
-    weights = {name.removeprefix(prefix): value for name, value in checkpoint.tensors.items() if name.startswith(prefix)}
+    weights = {
+        name.removeprefix(prefix): value for name, value in checkpoint.tensors.items() if name.startswith(prefix)
+    }
     encoder.load_state_dict(weights)
     return encoder.to(device(config)).eval(), recipe, facts

@@ -69,7 +69,9 @@ def multi_crop(
     require(size is None or size >= 1, "size", size, "at least 1 or None")
     require(local_size is None or local_size >= 1, "local_size", local_size, "at least 1 or None")
     require(local_count >= 0, "local_count", local_count, "at least 0")
-    require(0 < smallest < border < 1, "smallest and border", (smallest, border), "shares with 0 < smallest < border < 1")
+    require(
+        0 < smallest < border < 1, "smallest and border", (smallest, border), "shares with 0 < smallest < border < 1"
+    )
     tints = _tints(blur=blur, gray=gray, color=color, strength=strength)
     whole = look(size=size, scale=(border, 1.0), flip=flip)
     side = local_size or (size and max(1, round(LOCAL * size)))
