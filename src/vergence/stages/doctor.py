@@ -391,7 +391,8 @@ def probed_layers(run: Run, *, protocol: str = "lbfgs") -> list[dict[str, Any]]:
     chain = nn.Sequential(encoder, projector) if isinstance(projector, nn.Sequential) else encoder
     splits = parts.samples, parts.test
     rows = [features.by_layer(chain, samples, parts.recipe, limit=BASELINE_SAMPLES) for samples in splits]
-    known = [samples.take(features.rows_of(samples, BASELINE_SAMPLES)).labels for samples in splits]
+    labels = parts.samples.labels, parts.test.labels
+    known = [each[features.rows_of(split, BASELINE_SAMPLES)] for each, split in zip(labels, splits, strict=True)]
     depth = len(features.by_layer(encoder, parts.test, parts.recipe, limit=2))
     found = []
     for number, (train, test) in enumerate(zip(*rows, strict=True), 1):
