@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from vergence.data import load
 from vergence.objectives import barlow_twins, nt_xent, spectral
+from vergence.report.graph import graph_figures
 from vergence.theory.graph import (
     AugmentationGraph,
     optimal_features,
@@ -42,7 +43,7 @@ def main() -> None:
     points, graph, labels, classes = world(options)
     survey = survey_graph(graph, labels, classes=classes)
     print(survey.summary())
-    for name, figure in survey.figures().items():
+    for name, figure in graph_figures(survey).items():
         figure.savefig(options.figures / f"{name}.png", dpi=120)
     records = compare(points, graph, labels, survey.gap_after, options)
     draw_training(records).savefig(options.figures / "training.png", dpi=120)

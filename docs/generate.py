@@ -22,10 +22,10 @@ SOURCE = ROOT / "src" / "vergence"
 
 # The map of the README: rooms in the order in which data flow through them.
 FLOW = {
-    "": ("cli.py", "config.py", "tables.py", "types.py", "counters.py"),
+    "": ("cli.py", "config.py", "tables.py", "types.py", "values.py", "counters.py"),
     "what goes in": ("data", "views", "encoders"),
     "what is learned": ("objectives", "methods.py", "learning"),
-    "what was learned": ("features.py", "evaluation.py", "diagnostics", "theory", "information"),
+    "what was learned": ("features.py", "evaluation", "diagnostics", "theory", "information"),
     "what is said about it": ("claims", "report", "integrations"),
     "how it runs": ("runs", "stages"),
 }

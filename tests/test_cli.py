@@ -91,11 +91,17 @@ def test_several_targets_are_examined_and_ranked_without_labels(tmp_path, capsys
     files = [str(tmp_path / f"width{width}.npy") for width in (2, 4, 8)]
     for file, width in zip(files, (2, 4, 8), strict=True):
         np.save(file, generator.standard_normal((200, width)) @ generator.standard_normal((width, 8)))
-    assert main(["doctor", *files, "--json", "--fail-on", "dimensional"]) == 1
+    assert main(["doctor", *files, "--json", "--fail-on", "cannot tell"]) == 1
     found = json.loads(capsys.readouterr().out)
     by_rank = next(ranking for ranking in found["selection"] if ranking["score"] == "effective_rank")
     assert by_rank["runs"] == files[::-1]
-    assert found["targets"][files[1]]["faults"] == ["dimensional collapse"]
+    assert found["targets"][files[1]]["verdict"]["label"] == "cannot tell"
+
+
+def test_a_gate_that_can_never_fire_is_refused(tmp_path, capsys):
+    np.save(tmp_path / "h.npy", np.eye(20))
+    assert main(["doctor", str(tmp_path / "h.npy"), "--fail-on", "colapse"]) == 2
+    assert "Did you mean 'collapse'?" in capsys.readouterr().err
 
 
 def test_a_probe_after_every_layer_by_the_saga_protocol(run, capsys):

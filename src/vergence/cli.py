@@ -5,12 +5,15 @@ options of methods, objectives, views and encoders from their rows, wherever tho
 is read without importing torch, so that help appears at once.
 """
 
+import contextlib
 import dataclasses
 import json
+import os
 import pathlib
 import sys
 import typing
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -19,12 +22,27 @@ from vergence import tables
 from vergence.config import Config, Options
 from vergence.methods import HEADS, METHODS
 from vergence.stages import STAGES
+from vergence.values import LARGEST, shown
 
-EXPECTED = (ValueError, TypeError, OSError, RuntimeError, ImportError, ArithmeticError, MemoryError, LookupError)
+# What a person, a file or a machine can cause. Anything else is a mistake of ours and is said to be one.
+EXPECTED = (ValueError, OSError, RuntimeError, ImportError, MemoryError)
+OURS = (NotImplementedError, RecursionError)  # kinds of RuntimeError that nobody else can cause
 FAILED = 1
 MISUSED = 2
-INTERRUPTED = 130
+BUG = 70  # EX_SOFTWARE
 TRY_AGAIN = 75  # EX_TEMPFAIL: saved and stopped by a signal; schedulers requeue on it
+INTERRUPTED = 130
+# The largest counts of options that cost memory or time in proportion.
+MOST = {
+    "batch": 2**20,  # the largest anyone has trained with (Zhai et al., 2023, SigLIP)
+    "negatives": 2**20,
+    "width": 2**20,
+    "view_count": 10_000,
+    "resamples": 10_000,
+    "per_class": 1_000_000,
+    "folds": 1_000,
+}
+LONGEST = 4000  # characters of an error that are printed
 
 # What can be listed: every table that is a person's choice.
 LISTED = ("methods", "objectives", "encoders", "views", "data", "diagnostics", "estimators", "trackers")
@@ -39,27 +57,66 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(overview())
         return 0
     try:
-        if verb == "list":
-            return listing(arguments)
-        if verb not in STAGES:
-            raise tables.UnknownName("verb", verb, [*STAGES, "list"])
-        return run(verb, arguments)
-    except (KeyboardInterrupt, *EXPECTED) as error:
+        with contextlib.nullcontext() if debug else plain_warnings(), _stoppable(verb):
+            if verb == "list":
+                return listing(arguments)
+            if verb not in STAGES:
+                raise tables.UnknownName("verb", verb, [*STAGES, "list"])
+            return run(verb, arguments)
+    except (KeyboardInterrupt, Exception) as error:
         if debug:
             raise
-        return _explained(error)
+        return _explained(error, verb)
 
 
-def _explained(error: BaseException) -> int:
+def _explained(error: BaseException, verb: str) -> int:
     """Say an error to a person and return the exit status for it; ``--debug`` shows the traceback instead."""
-    if isinstance(error, KeyboardInterrupt):
-        print("\nInterrupted. What was saved is kept; --resume continues a training run.", file=sys.stderr)
-        return INTERRUPTED
     said = str(error) if str(error).strip() else type(error).__name__
-    if not isinstance(error, ValueError | OSError | RuntimeError | ImportError):
-        said = f"{said} ({type(error).__name__}; --debug shows where)"
-    print(f"vergence: {said}", file=sys.stderr)
-    return TRY_AGAIN if type(error).__name__ == "Stopped" else MISUSED
+    said = said if len(said) <= LONGEST else f"{said[:LONGEST]} ..."
+    if isinstance(error, BrokenPipeError):  # the reader of our output has gone, as in `vergence list | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    if isinstance(error, KeyboardInterrupt):
+        stopped = type(error).__name__ == "Stopped"
+        said = said if stopped else "Interrupted. What was saved is kept; --resume continues a training run."
+        print(f"\nvergence: {said}", file=sys.stderr)
+        return TRY_AGAIN if stopped else INTERRUPTED
+    if isinstance(error, EXPECTED) and not isinstance(error, OURS):
+        memory = isinstance(error, MemoryError) or "can't allocate memory" in said or "not enough memory" in said
+        print(f"vergence: {'Not enough memory: ' if memory else ''}{said}", file=sys.stderr)
+        return MISUSED
+    print(
+        f"vergence: This is a bug in Vergence: {type(error).__name__}: {said}\n"
+        f"Please report it to its authors with what `vergence {verb} ... --debug` prints.",
+        file=sys.stderr,
+    )
+    return BUG
+
+
+@contextlib.contextmanager
+def plain_warnings() -> Iterator[None]:
+    """Our warnings as one plain line each, once; those of libraries are for programmers and wait for ``--debug``."""
+    said, home = set(), str(Path(__file__).parent)
+
+    def show(message: Warning | str, category: type[Warning], filename: str, *_: Any, **__: Any) -> None:
+        text = " ".join(str(message).split())
+        if issubclass(category, UserWarning) and filename.startswith(home) and text not in said:
+            said.add(text)
+            print(f"Note: {text}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        warnings.showwarning = show  # type: ignore[assignment]
+        yield
+
+
+def _stoppable(verb: str) -> Any:
+    """For training, signals are taken from the first moment on: before torch is loaded there is nothing to save."""
+    if verb != "train":
+        return contextlib.nullcontext()
+    from vergence.runs.signals import Signals
+
+    return Signals(patient=False, saying=lambda: "Stopped before training began; the same command starts it again.")
 
 
 def overview() -> str:
@@ -99,6 +156,7 @@ def run(verb: str, argv: Sequence[str]) -> int:
             config=(tyro.conf.FlagCreatePairsOff,),
         )
     )
+    _check_counts(verb, values)
     as_json = values.pop("json")
     values.pop("config", None)
     if verb == "train":
@@ -111,6 +169,16 @@ def run(verb: str, argv: Sequence[str]) -> int:
     if text:
         print(text)
     return FAILED if getattr(answer, "failed", False) else 0
+
+
+def _check_counts(verb: str, values: Mapping[str, Any]) -> None:
+    """Refuse counts that no machine could serve, before memory or patience runs out."""
+    for name, value in values.items():
+        most = MOST.get(name, LARGEST) if verb != "train" else LARGEST
+        if isinstance(value, int) and name != "seed" and abs(value) > most:
+            raise ValueError(f"--{name.replace('_', '-')} must be at most {most:,}, got {shown(value)}.")
+        if name == "seed" and verb != "train" and not 0 <= value < 2**32:
+            raise ValueError(f"--seed must be from 0 to {2**32 - 1}, got {shown(value)}.")  # what numpy takes
 
 
 def listing(argv: Sequence[str]) -> int:
@@ -268,8 +336,9 @@ def _field(name: str, kind: Any, default: Any, meaning: str = "", positional: bo
 
 def _type(parameter: tables.Parameter) -> Any:
     """The type that an annotation names; arrays come as file names on the command line."""
-    written = parameter.annotation.replace("str | pathlib.Path", "str").replace("typing.Any | None", "str | None")
-    kind = eval(written, {"pathlib": pathlib, "typing": typing, "Literal": typing.Literal}) if written else str
+    written = parameter.annotation.replace("str | pathlib.Path", "str").replace("typing.", "")
+    written = written.replace("Any | None", "str | None")
+    kind = eval(written, {"pathlib": pathlib, **vars(typing)}) if written else str
     return str if kind is Any else kind
 
 

@@ -17,8 +17,10 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import yaml
 
 from vergence import tables
+from vergence import values as ranges
 from vergence.methods import HEADS, METHODS, Method, customized
 from vergence.tables import OLD_SPELLINGS, UnknownName
+from vergence.values import LARGEST, shown
 
 Options = Mapping[str, Any]
 
@@ -29,6 +31,24 @@ AUTOMATIC = {
     "series": (("temporal_convnet",), ("series",)),
     "text": (("bigru",), ("text",)),
 }
+
+
+# The whole numbers of a config by their dotted names: the least and the largest that make sense.
+WHOLE_NUMBERS = {
+    "layer": (0, LARGEST),
+    "epochs": (0, LARGEST),
+    "batch": (2, LARGEST),
+    "seed": (-(2**63), 2**63 - 1),  # what torch takes
+    "limit": (0, LARGEST),
+    "size": (0, 2**13),  # a picture of 8192 x 8192 is 200 MB
+    "chunk": (0, LARGEST),
+    "workers": (0, 1024),  # processes
+    "saving.every": (0, LARGEST),
+    "saving.keep": (1, LARGEST),
+    "watching.every": (0, LARGEST),
+    "watching.samples": (2, LARGEST),  # a spread takes two
+}
+MOST_NODES = 10_000  # values in a file of settings, aliases written out; a config has about 50
 
 
 @dataclass(frozen=True)
@@ -139,6 +159,8 @@ class Config:
         for name in ("objective", "heads", "view", "backbone"):
             options = {OLD_SPELLINGS.get(key, key): value for key, value in getattr(self, name).items()}
             object.__setattr__(self, name, options)
+        self._check_numbers()
+        self._check_declared()
         row = customized(self.method, heads=self.heads, objective=self.objective)
         if 0 < row.queue < self.batch:
             raise ValueError(
@@ -146,22 +168,41 @@ class Config:
             )
         _check_options("views", self.views, self.view)
         _check_options("encoders", self.encoder, self.backbone)
-        for name, least in {
-            "layer": 0,
-            "epochs": 0,
-            "batch": 2,
-            "limit": 0,
-            "size": 0,
-            "chunk": 0,
-            "workers": 0,
-        }.items():
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
+        self._check_measuring()
+
+    def _check_numbers(self) -> None:
+        """Whole numbers in range; rates that are finite and not negative."""
+        for name, (least, most) in WHOLE_NUMBERS.items():
+            place, _, inner = name.rpartition(".")
+            value = getattr(getattr(self, place) if place else self, inner)
+            if not least <= value <= most:
+                bound = f"at least {least}" if value < least else f"at most {most}"
+                raise ValueError(f"{name} must be {bound}, got {shown(value)}")
         for name in ("learning_rate", "weight_decay", "warmup", "clip"):
             value = getattr(self.optim, name) or 0.0
             if not (math.isfinite(value) and value >= 0):
                 raise ValueError(f"optim.{name} must be a finite number that is not negative, got {value}")
-        self._check_measuring()
+        if not 0 <= self.optim.momentum < 1:
+            raise ValueError(f"optim.momentum must be at least 0 and below 1, got {self.optim.momentum}")
+
+    def _check_declared(self) -> None:
+        """The options of the objective, the heads, the views and the encoder: each of its type and in range."""
+        row = METHODS[self.method]
+        if isinstance(row, Method):
+            name = self.objective.get("name") or row.objective
+            if not isinstance(name, str | None):
+                raise ValueError(f"objective.name must be a word, got {shown(name)}")
+            room, name = ("learners", row.learner) if name is None else ("objectives", name)
+            self._set("objective", ranges.checked(self.objective, tables.keywords(room, name), "objective"))
+            heads = {key: tables.Parameter(key, "", getattr(Method, key)) for key in HEADS}
+            self._set("heads", ranges.checked(self.heads, heads, "heads"))
+        for field_name, room, chosen in (("view", "views", self.views), ("backbone", "encoders", self.encoder)):
+            if not is_foreign(chosen):
+                known = automatic_options(room) if chosen == "auto" else tables.keywords(room, chosen)
+                self._set(field_name, ranges.checked(getattr(self, field_name), known, field_name))
+
+    def _set(self, name: str, options: Options) -> None:
+        object.__setattr__(self, name, options)
 
     def _check_measuring(self) -> None:
         for name in self.track:
@@ -171,8 +212,6 @@ class Config:
             raise ValueError(f"watching.share must be between 0 and 1, got {self.watching.share}")
         if self.saving.best != "none" and not self.watching.every:
             raise ValueError(f"saving.best {self.saving.best} needs measurements: set watching.every to 1 or more")
-        if self.saving.keep < 1:
-            raise ValueError(f"saving.keep must be at least 1, got {self.saving.keep}")
 
     def settings(self) -> dict[str, Any]:
         """Every setting by its dotted name."""
@@ -188,11 +227,45 @@ class Config:
 def read(path: str | Path) -> Config:
     """A config from a YAML file; an unknown key or a value of the wrong type is an error that names its place."""
     path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; settings are read from a YAML file.")
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    except yaml.YAMLError as error:
-        raise ValueError(f"{path} is not YAML: {error}") from error
-    return from_mapping(values, where=str(path))
+        values = _parsed(path.read_text(encoding="utf-8"), str(path))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not YAML: byte {error.start} is not UTF-8 text.") from error
+    return from_mapping({} if values is None else values, where=str(path))
+
+
+def _parsed(text: str, where: str) -> Any:
+    """The values of a YAML text without the traps of YAML: no tags, no repeated keys, no aliases that multiply."""
+    try:
+        loader = yaml.SafeLoader(text)
+        root = loader.get_single_node()
+        if root is None:
+            return None
+        if _written_out(root, {}, where) > MOST_NODES:
+            raise ValueError(f"{where} has more than {MOST_NODES:,} values with its aliases written out.")
+        return loader.construct_document(root)
+    except (yaml.YAMLError, RecursionError, OverflowError, TypeError) as error:
+        raise ValueError(f"{where} is not YAML: {str(error)[:500]}") from error
+
+
+def _written_out(node: yaml.Node, sizes: dict[int, int], where: str) -> int:
+    """How many values a node holds once every alias is written out; keys must differ, and no node may hold itself."""
+    if id(node) in sizes:
+        if sizes[id(node)] == 0:
+            raise ValueError(f"{where}, line {node.start_mark.line + 1}: an alias stands inside what it stands for.")
+        return sizes[id(node)]
+    sizes[id(node)] = 0
+    below = node.value if isinstance(node, yaml.CollectionNode) else []
+    if isinstance(node, yaml.MappingNode):
+        keys = [key.value for key, _ in below if isinstance(key, yaml.ScalarNode)]
+        for key in keys:
+            if keys.count(key) > 1 and key != "<<":
+                raise ValueError(f"{where}, line {node.start_mark.line + 1}: {shown(key)} is set twice.")
+        below = [child for pair in below for child in pair]
+    sizes[id(node)] = 1 + sum(_written_out(child, sizes, where) for child in below)
+    return sizes[id(node)]
 
 
 def from_mapping(values: Any, *, where: str = "config") -> Config:
@@ -296,8 +369,11 @@ def _check_options(room: str, name: str, options: Options) -> None:
 
 def _build(kind: type, values: Any, where: str) -> Any:
     if not isinstance(values, Mapping):
-        raise ValueError(f"{where}: expected settings, got {values!r}")
+        raise ValueError(f"{where}: expected settings, got {shown(values)}")
     hints = get_type_hints(kind)
+    for key in values:
+        if not isinstance(key, str):
+            raise ValueError(f"{where}: the name of a setting must be a word, got {shown(key)}")
     values = {OLD_SPELLINGS.get(key, key): value for key, value in values.items()}
     for key in values:
         if key not in hints:
@@ -309,23 +385,23 @@ def _value(hint: Any, value: Any, where: str) -> Any:
     if dataclasses.is_dataclass(hint):
         return _build(hint, value, where)  # type: ignore[arg-type]
     if get_origin(hint) is Literal:
-        if value not in get_args(hint):
-            raise ValueError(f"{where} must be one of {', '.join(get_args(hint))}, got {value!r}")
+        if not isinstance(value, str) or value not in get_args(hint):
+            raise ValueError(f"{where} must be one of {', '.join(get_args(hint))}, got {shown(value)}")
         return value
     if value is None and type(None) in get_args(hint):
         return None
     if hint in (float, float | None) and isinstance(value, int | float | str) and not isinstance(value, bool):
         try:
             return float(value)  # YAML 1.1 reads 1e-3 as text
-        except ValueError:
+        except (ValueError, OverflowError):
             pass
     elif hint in (int, str, bool) and type(value) is hint:
         return value
     elif hint == tuple[str, ...] and isinstance(value, list | tuple) and all(type(item) is str for item in value):
         return tuple(value)
-    elif hint == Options and isinstance(value, Mapping):
+    elif hint == Options and isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
         return {key: tuple(item) if isinstance(item, list) else item for key, item in value.items()}
-    raise ValueError(f"{where} must be {getattr(hint, '__name__', str(hint))}, got {value!r}")
+    raise ValueError(f"{where} must be {getattr(hint, '__name__', str(hint))}, got {shown(value)}")
 
 
 def _plain(value: Any) -> Any:

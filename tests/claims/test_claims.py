@@ -1,6 +1,8 @@
 """Every exact and Monte Carlo claim of the sources holds, and every erratum is refuted."""
 
+import importlib
 import json
+from pkgutil import iter_modules
 
 import pytest
 
@@ -29,8 +31,19 @@ def test_every_claim_is_a_sentence_of_a_source_and_numbered_once():
         assert number == str(row.number)
 
 
+def test_every_claim_that_is_written_is_in_the_list_of_its_source():
+    for source in SOURCES:
+        folder = importlib.import_module(f"vergence.claims.{source}")
+        modules = [
+            importlib.import_module(f"{folder.__name__}.{found.name}") for found in iter_modules(folder.__path__)
+        ]
+        written = {row.number for module in modules for row in vars(module).values() if isinstance(row, Claim)}
+        assert written == {row.number for row in folder.CLAIMS}
+        assert len(written) == len(folder.CLAIMS)
+
+
 def made(number: int, holds: bool, **fields) -> Claim:
-    return Claim(number, "A sentence.", "huang", lambda: Outcome(holds, "seen"), **fields)
+    return Claim(number, "A sentence.", lambda: Outcome(holds, "seen"), "huang", **fields)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +67,7 @@ def test_claims_are_chosen_by_number_and_by_source():
 
 def test_what_was_found_is_not_run_again_by_the_same_code(laboratory):
     calls = []
-    row = Claim(1, "A sentence.", "huang", lambda: calls.append(1) or Outcome(True, "seen"))
+    row = Claim(1, "A sentence.", lambda: calls.append(1) or Outcome(True, "seen"), "huang")
     for _ in range(2):
         assert [finding.verdict for finding in findings([row], laboratory)] == ["confirmed"]
     assert len(calls) == 1

@@ -96,5 +96,7 @@ def test_clip_refuses_data_of_one_kind(data, message):
 
 def test_other_methods_do_not_read_captions(pictures):
     parts = assembly.assemble(Config(data=f"folder:{pictures}", size=16, method="simclr", batch=16))
-    first, second = parts.recipe(parts.samples.x[:4], torch.arange(4), parts.recipe.fields_of(parts.samples, torch.arange(4)))
+    first, second = parts.recipe(
+        parts.samples.x[:4], torch.arange(4), parts.recipe.fields_of(parts.samples, torch.arange(4))
+    )
     assert first.shape == second.shape

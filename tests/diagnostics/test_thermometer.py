@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from vergence.diagnostics import SCALES, coincidences, thermometer
-from vergence.diagnostics.scales import log_bessel
 from vergence.objectives import OBJECTIVES
 from vergence.tables import UnknownName
 
@@ -174,15 +173,6 @@ def test_objectives_that_collapse_minimizes_say_so():
 
 def test_the_value_of_flat_nce_is_said_to_say_nothing():
     assert thermometer("flat_nce", n=8, d=4, loss=1.0).verdict == "unknown"
-
-
-@pytest.mark.parametrize("d", [1, 2, 3, 16, 128, 5000])
-def test_log_bessel_is_the_series(d):
-    for concentration in (0.01, 1.0, 20.0):
-        terms = [1.0]
-        for k in range(1, 400):
-            terms.append(terms[-1] * (concentration**2 / 4) / (k * (d / 2 + k - 1)))
-        assert log_bessel(d, concentration) == pytest.approx(math.log(math.fsum(terms)), rel=1e-9, abs=1e-12)
 
 
 def test_errors_say_what_is_known():

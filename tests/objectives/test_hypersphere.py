@@ -1,11 +1,14 @@
 """Alignment and uniformity: closed forms and the authors' formulas."""
 
+import math
+
 import pytest
 import torch
 from scipy.special import hyp0f1
 from torch.nn.functional import normalize
 
 from vergence.objectives import align_uniform, alignment, uniformity, uniformity_floor
+from vergence.objectives.hypersphere import log_mean_exponential
 
 
 def pair(n=9, d=4):
@@ -82,3 +85,12 @@ def test_the_floor_of_many_points_is_nearly_reached_on_the_circle():
     angles = 2 * torch.pi * torch.arange(40, dtype=torch.float64) / 40
     polygon = torch.stack([angles.cos(), angles.sin()], 1)
     torch.testing.assert_close(uniformity(polygon).item(), uniformity_floor(2, n=40), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 16, 128, 5000])
+def test_the_mean_exponential_is_a_hypergeometric_series(d):
+    for concentration in (0.01, 1.0, 20.0):
+        terms = [1.0]
+        for k in range(1, 400):
+            terms.append(terms[-1] * (concentration**2 / 4) / (k * (d / 2 + k - 1)))
+        assert log_mean_exponential(d, concentration) == pytest.approx(math.log(math.fsum(terms)), rel=1e-9, abs=1e-12)

@@ -8,6 +8,7 @@ from torch import nn
 import vergence as vg
 from vergence.stages import doctor
 from vergence.stages.information import information
+from vergence.tables import Table
 from vergence.theory import Certificate
 
 
@@ -16,9 +17,15 @@ def rows(n: int = 200, d: int = 16) -> np.ndarray:
 
 
 def test_the_doctor_reads_arrays():
-    answer = vg.doctor(rows(), labels=np.arange(200) % 4)
+    labels = np.arange(200) % 4
+    answer = vg.doctor(rows() + 3 * np.eye(16, dtype=np.float32)[labels], labels=labels)
     assert answer.to_dict()["verdict"]["label"] == "healthy"
     assert str(answer).startswith("HEALTHY")
+
+
+def test_noise_with_labels_is_not_called_healthy():
+    found = vg.doctor(rows(), labels=np.arange(200) % 4).to_dict()
+    assert found["faults"] == ["labels at chance"]
 
 
 def test_the_doctor_reads_an_encoder_with_data_and_leaves_it_as_it_was():
@@ -39,7 +46,8 @@ def test_a_page_of_foreign_embeddings_has_a_map_and_formulas(tmp_path):
     vg.doctor(rows(), labels=np.arange(200) % 4, output=tmp_path / "page")
     html = (tmp_path / "page" / "report.html").read_text(encoding="utf-8")
     assert "projected to two by PCA" in html
-    for figure in ("effective_rank", "linear_probe", "kNN", "nearest_center"):
+    assert "RankMe, the effective number of directions" in html
+    for figure in ("linear_probe", "kNN", "nearest_center"):
         assert f'href="#formula-{figure}"' in html
         assert f'id="formula-{figure}"' in html
 
@@ -68,18 +76,33 @@ def test_every_public_name_is_there(name):
 def test_the_doctor_holds_two_views_with_labels_against_the_theorems():
     z, labels = rows(60), np.arange(60) % 3
     found = vg.doctor(z, z1=z, z2=z + 0.1, labels=labels)
-    assert [row["verdict"] for row in found.to_dict()["certificates"]] == ["vacuous", "informative"]
+    proofs = {row["statement"]: row["verdict"] for row in found.to_dict()["certificates"]}
+    assert len(proofs) == 5  # the rows of RESULTS whose arguments are features, labels and two views
+    assert "violated" not in proofs.values()
     assert "certificate, vacuous: nearest-center error" in str(found)
     assert not vg.doctor(z).to_dict()["certificates"]
     alone = vg.doctor(z, z1=z, z2=z, labels=np.array([0] * 59 + [1]))
-    assert len(alone.to_dict()["certificates"]) == 1
+    assert len(alone.to_dict()["certificates"]) == 1  # a class of one sample has no main part
 
 
 def test_a_violated_certificate_is_evidence(monkeypatch):
-    monkeypatch.setattr(doctor, "certificates", lambda stored: [Certificate("two <= one", "nobody", 2.0, 1.0)])
-    found = doctor.certified({"verdict": {"evidence": ["first"]}}, {})
-    assert found["verdict"]["evidence"] == ["first", "Violated: two <= one: 2 > 1."]
-    assert found["certificates"][0]["verdict"] == "violated"
+    broken = Table("result", {"broken": lambda z1, z2: Certificate("two <= one", "nobody", 2.0, 1.0)})
+    monkeypatch.setattr(doctor, "RESULTS", broken)
+    found = doctor.of_arrays(rows(60), z1=rows(60), z2=rows(60) + 0.1)
+    assert found.verdict.evidence[-1] == "Violated: two <= one: 2 > 1."
+    assert found.certificates[0].verdict == "violated"
+
+
+def test_a_new_row_of_the_table_is_measured_shown_and_explained(monkeypatch, tmp_path):
+    def largest(h):
+        """The largest number in all rows."""
+        return float(h.max())
+
+    monkeypatch.setitem(vg.diagnostics.DIAGNOSTICS, "largest", largest)
+    answer = vg.doctor(rows(), output=tmp_path / "page")
+    assert answer.to_dict()["diagnostics"]["largest"]["value"] == pytest.approx(float(rows().max()))
+    assert "largest" in str(answer)
+    assert "The largest number in all rows." in (tmp_path / "page" / "report.html").read_text(encoding="utf-8")
 
 
 def test_information_reads_a_plain_column_and_drops_pairs_and_not_rows(tmp_path):

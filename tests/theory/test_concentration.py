@@ -9,7 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import vergence.theory.distance as room
-from vergence.theory import augmented_distance, closest_views, concentration, concentration_curve, within_classes
+from vergence.theory import (
+    augmented_distance,
+    closest_views,
+    concentration,
+    concentration_curve,
+    ranked_by_concentration,
+    shares_outside,
+    within_classes,
+)
 
 
 def brute_force(views):
@@ -156,3 +164,22 @@ GOOD, LABELS = line(0.0, 1.0, 2.0, 3.0), torch.tensor([0, 0, 1, 1])
 def test_bad_input_is_refused_in_words(distance, labels, delta, words, unchecked):
     with pytest.raises(ValueError, match=words):
         concentration(distance, labels, delta)
+
+
+def test_what_is_outside_the_main_part_is_one_minus_the_mean_share_over_classes():
+    places = torch.tensor([0.0, 0.1, 5.0, 9.0, 9.1, 9.2], dtype=torch.float64)  # a class of 2 and 1, a class of 3
+    labels = torch.tensor([0, 0, 0, 1, 1, 1])
+    shares = shares_outside(lambda own: places[own][:, None, None], labels, [0.01, 0.5, 10.0])
+    torch.testing.assert_close(shares, torch.tensor([2 / 3, 1 / 6, 0.0]))
+
+
+def test_views_that_bring_a_class_together_rank_first():
+    labels = torch.arange(12) % 2
+    points = drawn(12, 3, 4)
+    sets = {
+        "apart": lambda seed, own: points[own],
+        "together": lambda seed, own: 0.1 * (1 + seed) * points[own],
+    }
+    ranked = ranked_by_concentration(sets, labels, [0.5, 1.0], draws=2)
+    assert list(ranked) == ["together", "apart"]
+    assert ranked["together"].shape == (2, 2)

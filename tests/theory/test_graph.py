@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+from vergence.report.graph import graph_figures
 from vergence.theory import graph as graphs
 from vergence.theory.graph import AugmentationGraph
 
@@ -350,7 +351,7 @@ def test_bridging_is_the_chance_of_meeting_another_class():
 def test_the_survey_is_told_drawn_and_dumped_with_and_without_labels():
     for labels, figures in ((True, {"spectrum", "layout", "mixing", "probe"}), (False, {"spectrum", "layout"})):
         found = planted_survey(labels)
-        assert set(found.figures()) == figures
+        assert set(graph_figures(found)) == figures
         assert json.loads(json.dumps(found.to_dict()))["gap_after"] == 3
         assert "largest gap after 3 eigenvalues" in found.summary()
         assert ("alpha" in found.summary()) is labels
@@ -361,7 +362,7 @@ def test_a_class_that_no_node_belongs_to_keeps_its_name():
     found = graphs.survey_graph(graph, [0, 0, 3, 0, 0, 0, 2, 2, 2], classes=("a", "b", "c"))
     assert found.classes == ("a", "c", "3")
     assert set(found.graph.node_labels(found.labels).tolist()) == {0, 2}
-    drawn = found.figures()["layout"].axes[0].get_legend().get_texts()
+    drawn = graph_figures(found)["layout"].legends[0].get_texts()
     assert [text.get_text() for text in drawn] == ["a", "c", "3"]
 
 

@@ -1,7 +1,7 @@
 """Claim: a sentence of a source with a check that calls the product's own functions."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from matplotlib.figure import Figure
@@ -21,7 +21,7 @@ SOURCES = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a check saw: whether the sentence held, the figure in words, the numbers behind it, and pictures of them.
+    """The result of a check: whether the sentence held, in words, the numbers behind it, and figures of them.
 
     ``why`` is the likely reason where the sentence did not hold.
     """
@@ -35,26 +35,22 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Claim:
-    """One sentence, where it stands, and how we look whether it is true.
+    """One sentence of a source, and how it is checked.
 
     The check of a training claim is given a laboratory to train in; ``minutes`` is what it takes there at the small
     scale, on two cores, when no trial is known yet.
-    ``false`` marks an erratum: the sentence stands in a source and is wrong, so its check seeks the counterexample and
+    ``false`` marks an erratum: the sentence is in a source and is wrong, so its check looks for the counterexample and
     the expected verdict is *refuted*.
     """
 
     number: int
     sentence: str
-    source: str
     check: Callable[..., Outcome]
+    source: str = ""
     kind: Kind = "exact"
     tolerance: str = ""
     minutes: float = 0.0
     false: bool = False
-
-    def __post_init__(self) -> None:
-        if self.source not in SOURCES:
-            raise ValueError(f"Claim {self.number}: unknown source {self.source!r}. Known: {', '.join(SOURCES)}")
 
     def verdict(self, outcome: Outcome) -> Verdict:
         if outcome.holds:
@@ -63,12 +59,15 @@ class Claim:
 
 
 def claim(number: int, sentence: str, **fields: Any) -> Callable[[Callable[..., Outcome]], Claim]:
-    """Turn a check into a row of CLAIMS: ``@claim(1, "For unit vectors ...", source="wang_isola")``."""
+    """Turn a check into a claim: ``@claim(1, "For unit vectors ...")``; the list of its source makes it a row."""
+    return lambda check: Claim(number, sentence, check, **fields)
 
-    def row(check: Callable[..., Outcome]) -> Claim:
-        return Claim(number, sentence, check=check, **fields)
 
-    return row
+def claims_of(source: str, *rows: Claim) -> tuple[Claim, ...]:
+    """The claims of a source, each with its name."""
+    if source not in SOURCES:
+        raise ValueError(f"Unknown source {source!r}. Known: {', '.join(SOURCES)}")
+    return tuple(replace(row, source=source) for row in rows)
 
 
 def within(error: float, tolerance: float, what: str = "largest error") -> Outcome:

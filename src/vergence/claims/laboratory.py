@@ -1,14 +1,14 @@
-"""Laboratory: where the claims that need training are tried; what was measured is kept, so that nothing is run twice.
+"""Laboratory: runs the trainings that claims need, and keeps what was measured, so that nothing is run twice.
 
 A trial is one training of a row of METHODS and what was measured after it. Trials are files, written as soon as they
-are measured and found again by their settings and the version of the code: an interrupted claim goes on where it was.
+are measured and found again by their settings and the version of the code: an interrupted claim goes on.
 """
 
 import hashlib
 import json
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,11 @@ from vergence.tables import Table
 
 Row = dict[str, Any]
 
+SLACK = 0.01  # of accuracy: about the spread over seeds of a small encoder
+
 
 @dataclass(frozen=True)
-class Scale:
+class Budget:
     """How large a training claim is run."""
 
     data: str
@@ -47,15 +49,15 @@ class Scale:
 SCALES = Table(
     "scale",
     {
-        "smallest": Scale("digits", 360, 2, 64, "convnet", 2, {"channels": (8, 16)}),
-        "small": Scale("cifar10", 5000, 8, 128, "convnet", 3, {"channels": (16, 32, 64)}),
-        "paper": Scale("cifar10", 0, 200, 512, "resnet18", 3),
+        "smallest": Budget("digits", 360, 2, 64, "convnet", 2, {"channels": (8, 16)}),
+        "small": Budget("cifar10", 5000, 8, 128, "convnet", 3, {"channels": (16, 32, 64)}),
+        "paper": Budget("cifar10", 0, 200, 512, "resnet18", 3),
     },
 )
 
 
 class Laboratory:
-    """Runs trials at a scale and remembers them in a folder; ``minutes`` adds up what those used took one core."""
+    """Runs trials at a scale and keeps them in a folder; ``minutes`` is the total time on one core of those used."""
 
     def __init__(
         self,
@@ -102,7 +104,7 @@ class Laboratory:
             row = {**make(), "minutes": round((time.process_time() - began) / 60, 3)}
             path.parent.mkdir(parents=True, exist_ok=True)
             stored = {"version": learning_version(), "settings": dict(settings), "row": row}
-            write_bytes(path, json.dumps(stored, default=_listed).encode())
+            write_bytes(path, json.dumps(stored, default=listed).encode())
         row = json.loads(path.read_text(encoding="utf-8"))["row"]
         self.minutes += row["minutes"]
         return row
@@ -111,6 +113,17 @@ class Laboratory:
         if not path.exists():
             return False
         return self.any_version or json.loads(path.read_text(encoding="utf-8"))["version"] == learning_version()
+
+
+def steps_of(parts: Assembled) -> Iterator[loop.Step]:
+    """The steps of a training, one at a time."""
+    optimizer = optimizers.optimizer(parts.learner, parts.config.optim)
+    return loop.fit(parts.learner, optimizer, parts.samples, parts.recipe, parts.config)
+
+
+def train(parts: Assembled) -> list[float]:
+    """Train to the end; the loss of every step."""
+    return [step.loss for step in steps_of(parts)]
 
 
 def measured(parts: Assembled) -> Row:
@@ -132,12 +145,12 @@ def measured(parts: Assembled) -> Row:
 
 
 def column(rows: Sequence[Row], key: str) -> list[float]:
-    """One figure of every row."""
+    """One number of every row."""
     return [row[key] for row in rows]
 
 
 def mean(rows: Sequence[Row], key: str) -> float:
-    """A figure averaged over rows."""
+    """A number averaged over rows."""
     return statistics.fmean(column(rows, key))
 
 
@@ -147,8 +160,8 @@ def lead(rows: Sequence[Row], others: Sequence[Row], key: str) -> tuple[float, f
     return mean(rows, key) - mean(others, key), error**0.5
 
 
-def spoken(rows: Sequence[Row], key: str) -> str:
-    """A figure over seeds in words: mean and standard deviation."""
+def stated(rows: Sequence[Row], key: str) -> str:
+    """A number over seeds as text: mean and standard deviation."""
     values = column(rows, key)
     spread = f" ± {statistics.stdev(values):.3f}" if len(values) > 1 else ""
     return f"{statistics.fmean(values):.3f}{spread}"
@@ -160,8 +173,8 @@ def learning_version() -> str:
 
 
 ROOMS = (
-    "assembly.py", "data", "diagnostics", "encoders", "evaluation.py", "features.py", "information", "learners",
-    "memory.py", "methods.py", "objectives", "optim.py", "training.py", "views",
+    "counters.py", "data", "diagnostics", "encoders", "evaluation", "features.py", "information", "learning",
+    "methods.py", "objectives", "runs/assembly.py", "views",
 )  # fmt: skip
 
 
@@ -176,13 +189,13 @@ def _digest(rooms: Sequence[str]) -> str:
 
 def _trained(config: Config, measure: Callable[[Assembled], Row]) -> Row:
     parts = assembly.assemble(config)
-    optimizer = optimizers.optimizer(parts.learner, parts.config.optim)
-    losses = [step.loss for step in loop.fit(parts.learner, optimizer, parts.samples, parts.recipe, parts.config)]
+    losses = train(parts)
     with torch.no_grad():
         row = measure(parts)
     last = losses[-max(1, len(losses) // 10) :]
     return {**row, "loss": statistics.fmean(last)} if last else row
 
 
-def _listed(value: Any) -> Any:
+def listed(value: Any) -> Any:
+    """A number or an array of any library as JSON has it."""
     return value.tolist() if hasattr(value, "tolist") else float(value)

@@ -1,4 +1,4 @@
-"""Running claims: which, in what order, and remembering what was found by this version of the code."""
+"""Running claims: which ones, in what order; results of this version of the code are stored and reused."""
 
 import hashlib
 import json
@@ -11,7 +11,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from vergence.claims.claim import SOURCES, Claim
-from vergence.claims.laboratory import Laboratory
+from vergence.claims.laboratory import Laboratory, listed
 from vergence.report.colors import PAPER
 from vergence.report.pieces import drawn
 from vergence.runs.run import write_bytes
@@ -19,7 +19,7 @@ from vergence.tables import UnknownName
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckedClaim:
     """What a claim's check found: ``pictures`` are files in the folder of that name, ``minutes`` what training took."""
 
     number: int
@@ -51,7 +51,7 @@ def chosen(claims: Mapping[str, Claim], wanted: Sequence[str], *, training: bool
     ]
 
 
-def findings(rows: Sequence[Claim], laboratory: Laboratory) -> Iterator[Finding]:
+def findings(rows: Sequence[Claim], laboratory: Laboratory) -> Iterator[CheckedClaim]:
     """Check the claims one after another; what this version of the code found before is not run again."""
     for row in rows:
         finding = remembered(row, laboratory)
@@ -60,18 +60,18 @@ def findings(rows: Sequence[Claim], laboratory: Laboratory) -> Iterator[Finding]
             stored = {"version": code_version(), "finding": asdict(finding)}
             path = _place(row, laboratory)
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_bytes(path, json.dumps(stored, indent=1, default=_listed).encode())
+            write_bytes(path, json.dumps(stored, indent=1, default=listed).encode())
         yield finding
 
 
-def found(row: Claim, laboratory: Laboratory) -> Finding:
+def found(row: Claim, laboratory: Laboratory) -> CheckedClaim:
     """Run one check, and save its pictures."""
     start, trains = time.perf_counter(), row.kind == "training"
     laboratory.minutes = 0.0
     outcome = row.check(laboratory) if trains else row.check()
     verdict = row.verdict(outcome)
     scale: dict[str, Any] = {"scale": laboratory.name, "seeds": len(laboratory.seeds)} if trains else {}
-    return Finding(
+    return CheckedClaim(
         row.number, row.sentence, row.source, row.kind, row.tolerance, verdict,
         expected=verdict == ("refuted" if row.false else "confirmed"),
         measured=outcome.measured,
@@ -84,14 +84,14 @@ def found(row: Claim, laboratory: Laboratory) -> Finding:
     )  # fmt: skip
 
 
-def remembered(row: Claim, laboratory: Laboratory) -> Finding | None:
+def remembered(row: Claim, laboratory: Laboratory) -> CheckedClaim | None:
     """What was found before, unless by another version of the code."""
     path = _place(row, laboratory)
     if not path.exists():
         return None
     stored = json.loads(path.read_text(encoding="utf-8"))
     same = laboratory.any_version or stored["version"] == code_version()
-    return Finding(**stored["finding"]) if same else None
+    return CheckedClaim(**stored["finding"]) if same else None
 
 
 def code_version() -> str:
@@ -112,7 +112,3 @@ def _saved(picture: Figure, laboratory: Laboratory, name: str) -> str:
     path.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(path, drawn(picture, facecolor=PAPER).encode())
     return path.name
-
-
-def _listed(value: Any) -> Any:
-    return value.tolist() if hasattr(value, "tolist") else float(value)

@@ -41,16 +41,24 @@ SOURCES = Table(
     room="data",
 )
 SPLITS = ("train", "test", "validation", "all")
+MEMORY = 4.0  # GiB of samples that are kept in memory
 TEST_PER_TRAIN = 5  # a limit of 10,000 leaves 2,000 to test on, the proportion of CIFAR-10
 
 
 def load(
-    source: str, *, split: str = "train", limit: int = 0, validation: float = 0.0, memory: float = 4.0, **options: Any
+    source: str,
+    *,
+    split: str = "train",
+    limit: int = 0,
+    validation: float = 0.0,
+    memory: float = MEMORY,
+    fewest: int = 2,
+    **options: Any,
 ) -> Samples:
     """The samples of a source: the name of a dataset, or ``folder:PATH``, ``array:PATH`` and the like.
 
     ``limit`` keeps that many for training, drawn from each class in equal numbers, and a fifth as many of the test
-    split. ``validation`` is a share of the training split to hold out. What needs more than ``memory`` GiB stays on
+    split. Fewer than ``fewest`` samples to train on are refused: contrast needs two. ``validation`` is a share of the training split to hold out. What needs more than ``memory`` GiB stays on
     disk. Other options belong to the source. All options may stand behind it: ``folder:photos,size=96,limit=1000``.
     """
     if split not in SPLITS:
@@ -58,6 +66,8 @@ def load(
     given = {"limit": limit, "validation": validation, "memory": memory, **options}
     name, argument, settings = settled(source, given)
     limit, validation, memory = (settings.pop(key) for key in ("limit", "validation", "memory"))
+    if not 0 <= validation < 1:
+        raise ValueError(f"validation is a share of the training data, from 0 to below 1, not {validation}.")
     part = "train" if split == "validation" else split
     row = SOURCES[name]
     samples = divided(row, part) if not callable(row) else row(*([argument] if argument else []), part, **settings)
@@ -65,7 +75,7 @@ def load(
     if limit:
         samples = fewer(samples, max(1, limit // TEST_PER_TRAIN) if split == "test" else limit)
     samples = in_memory(samples, memory=memory)
-    return require_pairs(samples) if split in ("train", "all") else samples
+    return require_pairs(samples) if split in ("train", "all") and fewest > 1 else samples
 
 
 def settled(source: str, given: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
@@ -78,7 +88,8 @@ def settled(source: str, given: Mapping[str, Any]) -> tuple[str, str, dict[str, 
     if bool(argument) != (next(iter(inspect.signature(row).parameters)) != "split"):
         surplus = f"takes nothing after a colon. For fewer samples write {name},limit=10000"
         raise ValueError(f"{source!r}: {name} {surplus if argument else f'needs a place, as in {name}:PATH'}.")
-    defaults = {key: value for key, value in (_defaults(load) | _defaults(row)).items() if key != "split"}
+    hidden = ("split", "fewest")
+    defaults = {key: value for key, value in (_defaults(load) | _defaults(row)).items() if key not in hidden}
     texts = dict(option.split("=", 1) for option in written)
     for key in (*texts, *given):
         if key not in defaults:
@@ -93,6 +104,12 @@ def parts(source: str) -> tuple[str, str]:
         return name, argument
     attribute, _, rest = argument.partition(":")
     return (f"{name}:{attribute}", rest) if attribute else (name, "")
+
+
+def options_of(name: str) -> set[str]:
+    """The options that a source takes."""
+    row = SOURCES[name]
+    return set(_defaults(row)) if callable(row) else set()
 
 
 def _defaults(function: Callable[..., Samples]) -> dict[str, Any]:

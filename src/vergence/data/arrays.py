@@ -10,13 +10,14 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from vergence.data.files import label_file, tables
+from vergence.data.files import label_file, label_values, tables
 from vergence.data.samples import Kind, Samples, in_memory
 from vergence.data.splits import part
 
 NUMPY = {torch.uint8: np.uint8, torch.float32: np.float32, torch.int64: np.int64}
 CHANNELS = (1, 3)
 FRACTIONS = "fb"  # the numpy kinds whose pixels run from 0 to 1: floats and truth values
+ROUNDED = 1e-5  # float32 has 7 digits: below this share of its size a column keeps less than two of them
 BLOCK = 2**24  # values looked at together, so that checking a large file needs little memory
 
 
@@ -58,6 +59,10 @@ def from_array(array: NDArray[Any], *, kind: str, source: str) -> Samples:
     x = _channels_first(array, chosen, source)
     if array.dtype.kind == "f":
         _require_finite(x, source)
+    if chosen in ("vector", "series") and array.dtype.itemsize > 4:
+        _require_apart(x, source)
+    if chosen == "text" and array.min() < 0:
+        raise ValueError(f"{source} holds the token {array.min()}; tokens are whole numbers from 0, which is padding.")
     if chosen == "image":
         _require_pixels(x, source)
     dtype = {"image": torch.uint8, "text": torch.int64}.get(chosen, torch.float32)
@@ -70,6 +75,10 @@ def from_tables(found: Mapping[str, NDArray[Any]], split: str, *, kind: str, sou
         samples = replace(from_array(found["x"], kind=kind, source=source), **label_fields(found.get("y")))
         return part(samples, split)
     wanted = ("train", "test") if split == "all" else (split,)
+    shapes = [found[name].shape for name in ("x_train", "x_test") if name in found]
+    if len(shapes) < 2 or shapes[0][1:] != shapes[1][1:]:
+        what = ", ".join(f"{name} {list(array.shape)}" for name, array in found.items())
+        raise ValueError(f"{source} holds {what}; expected x_train and x_test of equally shaped samples.")
     samples = from_array(np.concatenate([found[f"x_{each}"] for each in wanted]), kind=kind, source=source)
     if not {"y_train", "y_test"} <= set(found):
         return samples
@@ -175,6 +184,26 @@ def _require_finite(array: NDArray[Any], source: str) -> None:
         )
 
 
+def _require_apart(array: NDArray[Any], source: str) -> None:
+    """No column whose differences float32 would round away, such as 2^62 + {0, 1} or seconds since 1970."""
+    columns = array.shape[1]
+    low, high = np.full(columns, np.inf), np.full(columns, -np.inf)
+    exact = np.zeros(columns, bool)
+    first = np.asarray(array[:1]).reshape(columns, -1)[:, 0]
+    for block in _blocks(array):
+        each = block.reshape(len(block), columns, -1)
+        exact |= (each != first[:, None]).any(axis=(0, 2))
+        rounded = each.astype(np.float32)
+        low, high = np.minimum(low, rounded.min(axis=(0, 2))), np.maximum(high, rounded.max(axis=(0, 2)))
+    size = np.maximum(np.abs(low), np.abs(high))
+    lost = np.flatnonzero(exact & (high - low < ROUNDED * size))
+    if len(lost):
+        raise ValueError(
+            f"{source}: the values of column {lost[0]} differ by less than a 100,000th of their size ({size[lost[0]]:.3g}"
+            "), which float32 rounds away. Subtract what they have in common first, such as the mean."
+        )
+
+
 def _require_pixels(array: NDArray[Any], source: str) -> None:
     if array.dtype == np.uint8:
         return
@@ -200,11 +229,7 @@ def _whole(labels: NDArray[Any]) -> NDArray[Any]:
     """Labels as names or whole numbers: those saved as floats are turned back."""
     if labels.ndim != 1:
         raise ValueError(f"Labels have shape {list(labels.shape)}; expected one a sample, [n].")
-    if labels.dtype.kind != "f":
-        return labels
-    if not (np.isfinite(labels) & (labels == np.round(labels))).all():
-        raise ValueError("Labels are fractions or NaN; expected names or whole numbers.")
-    return labels.astype(np.int64)
+    return label_values(labels)
 
 
 def _plain(values: Any) -> NDArray[Any]:

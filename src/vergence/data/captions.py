@@ -9,6 +9,7 @@ from typing import Any
 
 from vergence.data.samples import Samples
 from vergence.data.text import PADDING, tokenized
+from vergence.values import shown
 
 TABLES = ("captions.csv", "captions.jsonl")
 COLUMNS = ("file", "caption")
@@ -39,15 +40,18 @@ def _rows(table: Path) -> Iterator[tuple[str, str]]:
     """File and caption of every line."""
     with table.open(encoding="utf-8-sig", newline="") as lines:
         rows = csv.DictReader(lines) if table.suffix == ".csv" else (_object(line, table) for line in lines)
-        for number, row in enumerate(rows, 1):
-            if any(not isinstance(row.get(column), str) for column in COLUMNS):
-                raise ValueError(f"{table}, row {number}: expected {' and '.join(COLUMNS)}, got {row}.")
-            yield row["file"], row["caption"]
+        try:
+            for number, row in enumerate(rows, 1):
+                if any(not isinstance(row.get(column), str) for column in COLUMNS):
+                    raise ValueError(f"{table}, row {number}: expected {' and '.join(COLUMNS)}, got {shown(row)}.")
+                yield row["file"], row["caption"]
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise ValueError(f"{table} cannot be read: {error}.") from error
 
 
 def _object(line: str, table: Path) -> dict[str, Any]:
     try:
         row = json.loads(line)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{table} is not JSON by lines: {error}.") from None
     return row if isinstance(row, dict) else {}

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from safetensors import safe_open
 
-from vergence.data.files import existing_file, loaded, tables
+from vergence.data.files import existing_file, loaded, tables, usable_numbers
 from vergence.diagnostics.arrays import not_finite
 
 # Names looked for, in this order, in files that hold several arrays.
@@ -45,7 +45,7 @@ def read_embeddings(path: str | Path, *, name: str | None = None, drop_nan: bool
     expected, reader = READERS[file.suffix]
     if beginning != expected:
         raise ValueError(f"{path} is not what its name says: it should be {expected} and begins like {beginning}")
-    array = reader(file, name)
+    array = usable_numbers(reader(file, name), str(path))
     if column and len(array.shape) == 1:
         array = array[:, None]
     if len(array.shape) != 2:
@@ -82,26 +82,37 @@ def _npz(file: Path, name: str | None) -> np.ndarray:
 
 
 def _safetensors(file: Path, name: str | None) -> torch.Tensor:
-    with safe_open(file, framework="pt") as opened:
-        return opened.get_tensor(_chosen(file, opened.keys(), name))
+    try:
+        with safe_open(file, framework="pt") as opened:
+            return opened.get_tensor(_chosen(file, opened.keys(), name))
+    except ValueError:
+        raise
+    except Exception as error:  # the library's own errors, and those of torch for a type that it lacks
+        raise ValueError(f"{file} is not a sound .safetensors file: {error}") from error
 
 
 def _torch(file: Path, name: str | None) -> torch.Tensor:
     try:
         found = torch.load(file, map_location="cpu", weights_only=True, mmap=True)
     except Exception as error:  # torch raises the errors of three libraries here
-        raise ValueError(f"{file} holds more than tensors, which is refused. Save the tensor alone: {error}") from None
+        reason = str(error).strip().partition("\n")[0][:300] or type(error).__name__
+        raise ValueError(
+            f"{file} is damaged or holds more than tensors, which is refused. Save the tensor alone: {reason}"
+        ) from error
     if isinstance(found, torch.Tensor):
         return found
     items = found.items() if isinstance(found, dict) else ()
-    tensors = {key: value for key, value in items if isinstance(value, torch.Tensor)}
+    tensors = {str(key): value for key, value in items if isinstance(value, torch.Tensor)}
     return tensors[_chosen(file, tensors, name)]
 
 
 def _csv(file: Path, name: str | None) -> np.ndarray:
     """A table of numbers; a first line without any number is a heading."""
-    with file.open(newline="", encoding="utf-8") as opened:
-        rows = [row for row in csv.reader(opened) if row]
+    try:
+        with file.open(newline="", encoding="utf-8") as opened:
+            rows = [row for row in csv.reader(opened) if row]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{file} is not a table of numbers: {error}") from error
     if rows and not any(_is_number(cell) for cell in rows[0]):
         rows = rows[1:]
     lengths = sorted({len(row) for row in rows})

@@ -3,12 +3,12 @@
 import difflib
 import gzip
 import re
-import zipfile
 import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 SPELLINGS = {"X": "x", "data": "x", "images": "x", "Y": "y", "labels": "y", "label": "y", "target": "y", "targets": "y"}
@@ -48,12 +48,16 @@ def loaded(file: Path) -> Any:
     """The array of a .npy file, left on disk until it is read, or the dict of arrays of a .npz file."""
     try:
         if file.suffix == ".npy":
-            return np.load(file, allow_pickle=False, mmap_mode="r")
+            found = np.load(file, allow_pickle=False, mmap_mode="r")
+            found.shape  # noqa: B018 - an archive under this name has none
+            return found
         with np.load(file, allow_pickle=False) as archive:
             return dict(archive)
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except MemoryError as error:
+        raise MemoryError(f"{file} says that it holds more than fits in memory: {error}") from error
+    except Exception as error:  # a damaged header is parsed as Python and may raise anything
         if not re.search("Object arrays|Python objects", str(error)):  # numpy says either
-            raise ValueError(f"{file} cannot be read as {file.suffix}: {error}") from error
+            raise ValueError(f"{file} cannot be read as {file.suffix}: {_first_line(error)}") from error
         raise ValueError(
             f"{file} holds Python objects, which are not loaded because a pickle can run any code. If you trust it, "
             "convert it once: np.save('new.npy', np.stack(np.load('old.npy', allow_pickle=True)).astype(np.float32))."
@@ -64,14 +68,70 @@ def uncompressed(file: Path) -> bytes:
     """The bytes of a file, unpacked if its name ends in .gz."""
     try:
         return gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+    except (EOFError, zlib.error, gzip.BadGzipFile, OverflowError) as error:
         raise ValueError(f"{file} is damaged: {error}") from error
 
 
 def label_file(path: str) -> NDArray[Any]:
     """One label a sample: a .npy array, or a text file with a label a line."""
     file = existing_file(path)
-    return loaded(file) if file.suffix == ".npy" else np.array(file.read_text(encoding="utf-8").splitlines())
+    if file.suffix == ".npy":
+        return label_values(loaded(file), str(path))
+    try:
+        return np.array(file.read_text(encoding="utf-8").splitlines())
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 text: byte {error.start} is {error.object[error.start]:#x}.") from error
+
+
+def label_values(labels: NDArray[Any], where: str = "The labels") -> NDArray[Any]:
+    """Labels as names or whole numbers: bytes are read as UTF-8, and whole numbers saved as floats are turned back."""
+    if labels.dtype.kind == "S":
+        return np.char.decode(labels, "utf-8", "replace")
+    if labels.dtype.kind == "U":
+        try:
+            return np.array(labels.tolist()).reshape(labels.shape)
+        except (SystemError, ValueError) as error:  # numpy trusts that stored text is text
+            raise ValueError(f"{where}: the labels are damaged text ({error}).") from error
+    if labels.dtype.kind in "iub":
+        return np.asarray(labels)
+    if labels.dtype.kind != "f":
+        raise ValueError(f"{where}: labels have type {labels.dtype}; expected names or whole numbers.")
+    if not (np.isfinite(labels) & (labels == np.round(labels)) & (np.abs(labels) < 2.0**53)).all():
+        raise ValueError(f"{where}: labels are fractions or NaN; expected names or whole numbers.")
+    return np.asarray(labels).astype(np.int64)
+
+
+def usable_numbers(array: Any, where: str) -> Any:
+    """An array of real numbers that floating point can tell apart, or an error; numpy arrays and tensors go in."""
+    if hasattr(array, "is_complex"):  # a tensor
+        if array.is_complex() or array.layout is not torch.strided or array.is_quantized:
+            raise ValueError(f"{where} holds {array.dtype} ({array.layout}); expected a plain array of real numbers.")
+        return array if array.dtype.is_floating_point else _exact(array.numpy(), where, array)
+    if array.dtype.kind == "c":
+        raise ValueError(
+            f"{where} holds complex numbers, of which real ones cannot keep both parts. Save the part that you mean, "
+            "x.real or abs(x), or both side by side: np.concatenate([x.real, x.imag], axis=1)."
+        )
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"{where} holds {array.dtype}; expected real numbers.")
+    return _exact(array, where, array) if array.dtype.kind in "iu" else array
+
+
+def _exact(whole: NDArray[Any], where: str, array: Any) -> Any:
+    """Whole numbers as they are, as float64 where float32 would merge some, or refused where float64 would."""
+    largest = max(abs(int(whole.min())), abs(int(whole.max()))) if whole.size else 0
+    if largest > 2**53:
+        raise ValueError(
+            f"{where} holds whole numbers up to {largest}: beyond 2^53 floating point merges neighbors, so that "
+            "different rows become equal. Subtract what they have in common first."
+        )
+    return whole.astype(np.float64) if largest > 2**24 and whole.dtype != np.int64 else array
+
+
+def _first_line(error: BaseException) -> str:
+    """The first line of another library's error, and never a page of it."""
+    lines = str(error).strip().splitlines()
+    return (lines[0] if lines else type(error).__name__)[:300]
 
 
 def _nearest(missing: Path) -> str:
@@ -99,8 +159,14 @@ def _parquet(file: Path) -> dict[str, NDArray[Any]]:
         from pyarrow import parquet
     except ImportError:
         raise ImportError("Reading .parquet needs pyarrow: pip install 'vergence[parquet]'.") from None
-    columns = {SPELLINGS.get(name, name): values for name, values in parquet.read_table(file).to_pydict().items()}
+    try:
+        table = parquet.ParquetFile(file).read().to_pydict()
+    except Exception as error:  # a damaged file may raise anything
+        raise ValueError(f"{file} cannot be read as a parquet table: {_first_line(error)}") from error
+    columns = {SPELLINGS.get(name, name): values for name, values in table.items()}
     labels = columns.pop("y", None)
+    if not columns:
+        raise ValueError(f"{file} has no column of numbers.")
     try:
         x = np.asarray(*columns.values()) if len(columns) == 1 else np.column_stack([*columns.values()])
     except ValueError:

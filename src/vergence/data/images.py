@@ -16,7 +16,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from vergence.data.captions import captioned
-from vergence.data.files import existing_folder
+from vergence.data.files import existing_file, existing_folder
 from vergence.data.progress import tracked
 from vergence.data.samples import Samples
 from vergence.data.splits import part
@@ -27,6 +27,7 @@ SUFFIXES = (
     ".heic", ".heif",
 )  # fmt: skip
 WITH_ALPHA = frozenset({"LA", "La", "PA", "RGBA", "RGBa"})
+LARGEST_SIDE = 2**13  # 8192 x 8192 pixels are 200 MB
 AHEAD = 1024  # images decoded before the first is collected: a bound on memory
 DIVISIONS = {"train": ("train", "training"), "test": ("test", "testing", "val", "valid", "validation")}
 
@@ -54,6 +55,13 @@ def folder(path: str, split: str, *, size: int = 64, channels: int = 3) -> Sampl
     return samples.take(torch.tensor([i for i, (below, _) in enumerate(found) if below == divisions.get(split, below)]))
 
 
+def image_files(paths: Sequence[str], *, size: int, channels: int = 3) -> Samples:
+    """Images by their files, in the order given; unreadable ones are skipped and named when they are read."""
+    files = [str(existing_file(path)) for path in paths]
+    x = ImageFiles(partial(_opened, files), torch.arange(len(files)), size=size, channels=channels)
+    return Samples(x, "image", names=list(map(str, paths)), source="the files")
+
+
 @dataclass(frozen=True)
 class ImageFiles:
     """Images that are decoded when they are asked for; ``opened(i)`` gives image number ``i`` before it is decoded."""
@@ -64,8 +72,8 @@ class ImageFiles:
     channels: int
 
     def __post_init__(self) -> None:
-        if self.size < 1:
-            raise ValueError(f"size must be at least 1 pixel, not {self.size}.")
+        if not 1 <= self.size <= LARGEST_SIDE:
+            raise ValueError(f"size must be 1 to {LARGEST_SIDE} pixels, not {self.size}.")
         if self.channels not in (1, 3):
             raise ValueError(f"channels must be 1 (gray) or 3 (color), not {self.channels}.")
 

@@ -1,6 +1,7 @@
 """Time series: many of one length, or long recordings cut into windows."""
 
 import itertools
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ def series(path: str, split: str, *, name: str = "", window: int = 0, stride: in
     ``NAME_TEST.tsv``. With ``window``, recordings ``[time, c]`` laid end to end in ``x``, with their bounds ``offset``,
     labels ``y`` and ``subject`` if known: cut every ``stride`` (else ``window``) steps; whole subjects are held out.
     """
+    if window < 0 or stride < 0:
+        raise ValueError(f"window and stride must not be negative, got {window} and {stride}.")
     found = _arrays(existing_file(path))
     found = _windows(found, window, stride or window, path) if window else _chosen(found, name, path)
     return from_tables(found, split, kind="series", source=f"series:{path}")
@@ -38,11 +41,23 @@ def _arrays(file: Path) -> dict[str, NDArray[Any]]:
 def _ucr(file: Path) -> dict[str, NDArray[Any]]:
     """A label and then the values in each line; the training file has a test file beside it."""
     other = file.with_name(file.name.replace("_TRAIN", "_TEST"))
-    train = np.loadtxt(file, delimiter="\t", ndmin=2)
+    train = _table(file)
     if other == file or not other.is_file():
         return {"x": train[:, 1:], "y": train[:, 0]}
-    test = np.loadtxt(other, delimiter="\t", ndmin=2)
+    test = _table(other)
     return {"x_train": train[:, 1:], "y_train": train[:, 0], "x_test": test[:, 1:], "y_test": test[:, 0]}
+
+
+def _table(file: Path) -> NDArray[Any]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an empty file is said to be one below
+            found = np.loadtxt(file, delimiter="\t", ndmin=2)
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"{file} is not a table of numbers: {error}") from error
+    if found.size == 0 or found.shape[1] < 2:
+        raise ValueError(f"{file} has the shape {list(found.shape)}; expected a label and values in each line.")
+    return found
 
 
 def _chosen(found: dict[str, NDArray[Any]], name: str, path: str) -> dict[str, NDArray[Any]]:
@@ -65,6 +80,7 @@ def _windows(found: dict[str, NDArray[Any]], window: int, stride: int, path: str
         raise ValueError(f"{path} holds {', '.join(found)}; for windows it must hold recordings x of shape [time, c].")
     x = found["x"].reshape(len(found["x"]), -1)
     offset = found.get("offset", np.array([0, len(x)]))
+    _check_offset(offset, len(x), path)
     starts = [np.arange(a, b - window + 1, stride) for a, b in itertools.pairwise(offset.tolist())]
     for key in ("y", "subject"):
         if key in found and len(found[key]) != len(starts):
@@ -80,6 +96,13 @@ def _windows(found: dict[str, NDArray[Any]], window: int, stride: int, path: str
         labels = found["y"][recording]
         tables |= {"y_train": labels[train], "y_test": labels[test]}
     return tables
+
+
+def _check_offset(offset: NDArray[Any], length: int, path: str) -> None:
+    """The bounds of recordings rise from 0 or later to at most the length."""
+    whole = offset.ndim == 1 and len(offset) > 1 and offset.dtype.kind in "iu"
+    if not whole or offset.min() < 0 or offset.max() > length or (np.diff(offset.astype(np.int64)) < 0).any():
+        raise ValueError(f"{path}: offset must be whole numbers that rise from 0 to at most {length}, two or more.")
 
 
 def _sides(

@@ -45,13 +45,30 @@ def sampled(h: Array, count: int, *, seed: int, name: str = "h") -> Tensor:
     if n <= count:
         return loaded(h, name)
     chosen = chosen_rows(n, count, seed=seed)
-    if isinstance(h, Tensor):
-        return loaded(h[torch.from_numpy(chosen).to(h.device)], name)
-    return loaded(h[chosen], name)
+    return rows_at(h, chosen, name)
 
 
 def chosen_rows(n: int, count: int, *, seed: int) -> np.ndarray:
     return np.sort(np.random.default_rng(seed).choice(n, size=min(n, count), replace=False))
+
+
+def drawn_rows(n: int, count: int, *, labels: Tensor | None = None, seed: int = 0) -> np.ndarray:
+    """At most ``count`` row numbers in file order, drawn at random; of every class the same share where labels are.
+
+    Classes are dealt in turn from a list that is shuffled within each class, so that the sample of a sorted file is
+    the sample of a shuffled one.
+    """
+    if n <= count:
+        return np.arange(n)
+    order = np.random.default_rng(seed).permutation(n)
+    if labels is not None:
+        order = order[np.argsort(labels.cpu().numpy()[order], kind="stable")]
+    return np.sort(order[np.floor(np.arange(count) * (n / count)).astype(int)])
+
+
+def rows_at(h: Array, index: np.ndarray, name: str = "h") -> Tensor:
+    """The rows with these numbers, in memory, checked."""
+    return loaded(h[torch.from_numpy(index).to(h.device)] if isinstance(h, Tensor) else h[index], name)
 
 
 def labels_for(labels: Array, n: int) -> Tensor:
@@ -72,8 +89,9 @@ def not_finite(h: Array) -> np.ndarray:
 
 
 def unit(h: Tensor) -> Tensor:
-    """Rows divided by their length; a row of zeros stays zero."""
-    return torch.nn.functional.normalize(h, dim=1, eps=torch.finfo(h.dtype).tiny)
+    """Rows divided by their length; a row of zeros stays zero. Squares of 1e20 or 1e-30 are never formed."""
+    tiny = torch.finfo(h.dtype).tiny
+    return torch.nn.functional.normalize(h / h.abs().amax(dim=1, keepdim=True).clamp(min=tiny), dim=1, eps=tiny)
 
 
 def tensor(values: Array) -> Tensor:

@@ -1,4 +1,4 @@
-"""Collapse: which way, if any, embeddings have given up the room they have; a verdict with its evidence."""
+"""Collapse: whether rows coincide, fill few directions, or sit on few points; numbers first, then which kind."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -17,14 +17,15 @@ COMPLETE = 5e-3  # variance of unit rows, of at most 1: two rows have a mean cos
 DEAD_SHARE = 0.5  # of the directions there is room for
 FEW_DIRECTIONS = 0.02  # effective directions over the room there is
 ROOM = 128  # that is ever asked to be filled: the 2048 columns of a healthy SimSiam amount to four directions
-TIGHT = 1e-3  # distance to the nearest row over what n points in so many directions have
+TIGHT = 1e-3  # distance to the tenth nearest row over what n points in so many directions have
+NEIGHBOR = 10  # a row and its copies are not a cluster
 
 
 @dataclass(frozen=True, eq=False)
 class Collapse:
     """``variance`` of the unit rows (0 when they coincide, 1 when they cancel), ``rank`` the effective number of
     directions around their mean, ``dead`` how many of ``room`` directions have no variance, ``tightness`` the median
-    distance to the nearest row over the mean distance. ``directions`` are the dead ones, as columns.
+    squared distance to the tenth nearest row over the mean one. ``directions`` are the dead ones, as columns.
     """
 
     kind: Kind
@@ -37,16 +38,21 @@ class Collapse:
     n: int
     directions: Tensor = field(repr=False)
 
+    @property
+    def spent(self) -> str:
+        return f"{self.dead} of {self.room} directions carry nothing; the others amount to {self.rank:.1f}."
+
     def to_dict(self) -> dict[str, Any]:
         named = {name: value for name, value in vars(self).items() if name != "directions"}
         return {**named, "evidence": list(self.evidence)}
 
 
 def collapse(h: Array, *, seed: int = 0) -> Collapse:
-    """Complete (one point), dimensional (few directions), cluster (few points) or none.
+    """Complete (rows coincide), dimensional (few directions), cluster (few points) or none.
 
     Of the rows on the unit sphere, around their mean, so that non-negative features are not taken for a cone. At most
-    50,000 rows are looked at; nearest rows are those of 4096 of them.
+    50,000 rows are looked at; nearest rows are those of 4096 of them. The kind is geometry only: rows with a large
+    constant offset coincide to a cosine and may tell classes apart all the same.
 
     References:
         Jing et al. (2022), dimensional collapse. https://arxiv.org/abs/2110.09348
@@ -59,8 +65,8 @@ def collapse(h: Array, *, seed: int = 0) -> Collapse:
     dead = dead_directions(values[:room])
     rank = entropy_rank(values.square())
     tightness = _tightness(rows, seed=seed)
-    # n points in r directions are n^(-1/r) apart, and distances here are squared.
-    crowding = n ** (-2 / max(1.0, rank - 1))
+    # The tenth of n points in r directions is (10 / n)^(1/r) away, and distances here are squared.
+    crowding = (min(NEIGHBOR, n - 1) / n) ** (2 / max(1.0, rank - 1))
     kind, evidence = _judged(variance, rank, dead, room, tightness, crowding)
     return Collapse(kind, evidence, variance, rank, dead, room, tightness, n, directions[:, room - dead :])
 
@@ -69,26 +75,30 @@ def _judged(
     variance: float, rank: float, dead: int, room: int, tightness: float, crowding: float
 ) -> tuple[Kind, tuple[str, ...]]:
     if variance < COMPLETE:
-        return "complete", (f"The unit rows have a variance of {variance:.2g} of at most 1: they are one point.",)
+        return "complete", (f"The unit rows have a variance of {variance:.2g} of at most 1.",)
     spent = f"{dead} of {room} directions carry nothing; the others amount to {rank:.1f}."
     if room > 2 and (dead >= DEAD_SHARE * room or rank < max(1.5, FEW_DIRECTIONS * min(room, ROOM))):
         return "dimensional", (spent,)
     if tightness < TIGHT * crowding:
         return "cluster", (
-            f"Rows sit on a few points: the nearest row is {tightness:.2g} of the mean distance away, in the median.",
+            f"Rows sit on a few points: the tenth nearest is {tightness:.2g} of the mean squared distance away.",
         )
     return "none", (f"The unit rows have a variance of {variance:.2g}.", spent)
 
 
 def _centered_spectrum(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Singular values around the mean, largest first, and their directions as columns."""
+    """Singular values around the mean, largest first, and their directions as columns, as many as there is room for."""
     centered = rows.double() - rows.double().mean(dim=0)
+    n, d = centered.shape
+    if n <= d:
+        _, values, directions = torch.linalg.svd(centered, full_matrices=False)
+        return values, directions.T
     eigenvalues, directions = torch.linalg.eigh(centered.T @ centered)
     return eigenvalues.clamp(min=0).flip(0).sqrt(), directions.flip(1)
 
 
 def _tightness(rows: Tensor, *, seed: int) -> float:
     anchors = torch.from_numpy(chosen_rows(len(rows), ANCHORS, seed=seed)).to(rows.device)
-    nearest, _ = neighbors(rows, anchors, k=1)
+    nearest, _ = neighbors(rows, anchors, k=min(NEIGHBOR, len(rows) - 1))
     typical = 1 - rows.double().mean(dim=0).square().sum() * len(rows) / (len(rows) - 1) + 1 / (len(rows) - 1)
-    return float((1 - nearest.double().median()).clamp(min=0) / typical.clamp(min=1e-12))
+    return float((1 - nearest[:, -1].double().median()).clamp(min=0) / typical.clamp(min=1e-12))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import chi2, norm, t
+from scipy.stats import binomtest, chi2, t
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,8 @@ def share(value: float, *, n: int) -> Estimate:
 
 def wilson(share: float, n: int, *, level: float = 0.95) -> tuple[float, float]:
     """Wilson's interval of a share of n trials: never leaves [0, 1], and is not empty at 0 or 1."""
-    z = float(norm.ppf(0.5 + level / 2))
-    spread = z**2 / n
-    middle = share + spread / 2
-    half = z * math.sqrt(share * (1 - share) / n + spread / (4 * n))
-    return max(0.0, (middle - half) / (1 + spread)), min(1.0, (middle + half) / (1 + spread))
+    interval = binomtest(round(share * n), n).proportion_ci(level, method="wilson")
+    return float(interval.low), float(interval.high)
 
 
 def variance_ratio(value: float, *, groups: int, n: int) -> Estimate:

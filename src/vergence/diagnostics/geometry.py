@@ -175,6 +175,6 @@ def _resampled_centers(rows: Tensor, targets: Tensor, classes: int, *, seed: int
 
 
 def _skewness(counts: np.ndarray) -> np.ndarray:
-    centered = counts - counts.mean(axis=-1, keepdims=True)
-    spread = np.sqrt(np.mean(centered**2, axis=-1))
-    return np.mean(centered**3, axis=-1) / np.where(spread > 0, spread, 1.0) ** 3
+    centerd = counts - counts.mean(axis=-1, keepdims=True)
+    spread = np.sqrt(np.mean(centerd**2, axis=-1))
+    return np.mean(centerd**3, axis=-1) / np.where(spread > 0, spread, 1.0) ** 3

@@ -1,4 +1,4 @@
-"""Negatives: what stands among them that should not, and whether they still teach anything."""
+"""Negatives: how many are false, how many count, and whether their gradient has vanished."""
 
 import math
 from dataclasses import asdict, dataclass
@@ -10,21 +10,10 @@ from scipy.stats import binom
 from torch import Tensor
 
 from vergence.diagnostics import estimate
-from vergence.diagnostics.arrays import Array, chosen_rows, chunks, labels_for, sampled, shape, unit
+from vergence.diagnostics.arrays import Array, labels_for, sampled, shape, unit
 from vergence.diagnostics.estimate import Estimate
-from vergence.diagnostics.geometry import ANCHORS, CANDIDATES, neighbors
 
-NEAR = 1e-4  # 1 - cosine: two encodings of one image differ by no more after lossy storage
 BATCHES = 16
-
-
-@dataclass(frozen=True)
-class Duplicates:
-    """``exact`` rows repeat an earlier row bit by bit (all rows looked at); ``near`` is the share with a twin."""
-
-    exact: int
-    near: Estimate
-    n: int
 
 
 @dataclass(frozen=True)
@@ -36,7 +25,6 @@ class Negatives:
     negatives, in (0, 1]. ``vanished_*`` is the share of anchors whose positive has gradient exactly zero.
     """
 
-    duplicates: Duplicates
     false_share: Estimate
     by: str
     floor: float
@@ -59,7 +47,7 @@ def negatives(
     temperature: float = 0.5,
     seed: int = 0,
 ) -> Negatives:
-    """Duplicates, false negatives and the floor they imply, effective sample size, vanished gradients.
+    """False negatives and the floor they imply, effective sample size, vanished gradients.
 
     References:
         Chen et al. (2021), FlatNCE: effective sample size and vanishing. https://arxiv.org/abs/2107.01152
@@ -73,7 +61,6 @@ def negatives(
     measured = [_batch(part1, part2, temperature) for part1, part2 in _batches(first, second, batch, seed)]
     effective, vanished32, vanished16 = (torch.cat(column) for column in zip(*measured, strict=True))
     return Negatives(
-        duplicates(z1, seed=seed),
         false_share,
         "labels" if labels is not None else "neighbors closer than the positive, both ways",
         false_negative_floor(false_share.value, n=batch, temperature=temperature),
@@ -83,17 +70,6 @@ def negatives(
         batch,
         temperature,
     )
-
-
-def duplicates(h: Array, *, seed: int = 0) -> Duplicates:
-    """Rows that repeat others: exact ones among all rows, near ones (cosine above 1 - 1e-4) among a sample."""
-    digests = np.concatenate([_digests(chunk) for chunk in chunks(h)])
-    exact = len(digests) - len(np.unique(digests))
-    rows = unit(sampled(h, CANDIDATES, seed=seed))
-    anchors = torch.from_numpy(chosen_rows(len(rows), ANCHORS, seed=seed)).to(rows.device)
-    nearest, _ = neighbors(rows, anchors, k=1)
-    near = estimate.mean((nearest[:, 0] > 1 - NEAR).double().cpu().numpy())
-    return Duplicates(exact, near, len(digests))
 
 
 def same_class(labels: Array, n: int) -> Estimate:
@@ -144,13 +120,3 @@ def _vanished(gap: Tensor, dtype: torch.dtype) -> Tensor:
     """Where 1 - p, the gradient of the positive in units of 1 / T, is exactly zero: p = 1 / sum exp(gap)."""
     total = gap.to(dtype).exp().sum(dim=1)
     return 1 - 1 / total <= 0
-
-
-def _digests(chunk: Tensor) -> np.ndarray:
-    """A 64-bit fingerprint of every row: equal for equal rows, and for unequal rows once in 2^64."""
-    rows = np.ascontiguousarray(chunk.cpu().numpy() + 0.0)  # minus zero becomes zero
-    words = rows.view(np.uint32).reshape(len(rows), -1).astype(np.uint64)
-    keys = np.random.default_rng(0).integers(1, 2**63, size=words.shape[1], dtype=np.uint64) | np.uint64(1)
-    mixed = (words + np.uint64(0x9E3779B97F4A7C15)) * keys
-    mixed ^= mixed >> np.uint64(29)
-    return (mixed * keys[::-1]).sum(axis=1, dtype=np.uint64)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.special import betaln, gammaln, ive, logsumexp
+from scipy.special import betaln, logsumexp
 from torch import Tensor
 
 from vergence import objectives
@@ -119,15 +119,9 @@ def alignment(n: int, d: int, *, alpha: float) -> Scale:
 
 
 def uniformity(n: int, d: int, *, t: float) -> Scale:
-    """Zero at collapse; at random -2t + log 0F1(; d/2; t^2); the floor holds for n distinct points.
-
-    The uniform law minimizes the energy with self-pairs, so n points without them reach at least
-    log((n e^L - 1) / (n - 1)); the simplex gives -2tn / (n - 1). The larger of the two bounds is the floor.
-    """
-    uniform = -2 * t + log_bessel(d, 2 * t)
-    without_self = (n * math.exp(uniform) - 1) / (n - 1)
-    bounds = [-2 * t * n / (n - 1)] + ([math.log(without_self)] if without_self > 0 else [])
-    return Scale(0.0, uniform, max(bounds), n <= d + 1)
+    """Zero at collapse; at random the floor of any law; the floor is that of n distinct points."""
+    floor = objectives.uniformity_floor
+    return Scale(0.0, floor(d, t=t), floor(d, t=t, n=n), n <= d + 1)
 
 
 def align_uniform(n: int, d: int, *, align_weight: float, uniform_weight: float, alpha: float, t: float) -> Scale:
@@ -176,19 +170,6 @@ def vicreg(n: int, d: int, *, invariance: float, variance: float, covariance: fl
 def negative_cosine(n: int, d: int) -> Scale:
     """-1 at collapse and at the floor, zero at random."""
     return Scale(-1.0, 0.0, -1.0, True, note="-1 is also what collapse gives")
-
-
-def log_bessel(d: int, concentration: float) -> float:
-    """log E exp(concentration u . v) for a fixed and a uniform unit vector: log 0F1(; d/2; concentration^2 / 4)."""
-    if concentration == 0:
-        return 0.0
-    order = d / 2 - 1
-    scaled = float(ive(order, concentration)) if order >= 0 else math.nan
-    if scaled > 1e-280:  # below, the Bessel function has underflowed and the series converges in a few terms
-        return float(gammaln(d / 2) - order * math.log(concentration / 2) + math.log(scaled) + concentration)
-    terms = np.arange(2000)
-    series = 2 * terms * math.log(concentration / 2) - gammaln(terms + 1) - gammaln(d / 2 + terms) + gammaln(d / 2)
-    return float(logsumexp(series))
 
 
 def _drawn(objective: Callable[..., Tensor], n: int, d: int, **hyperparameters: Any) -> tuple[float, float]:

@@ -5,8 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from scipy.stats import norm, rankdata
+from scipy.stats import norm, spearmanr
 
 # What makes a score good: its sort key, least first.
 SCORES: dict[str, Callable[[float], float]] = {
@@ -64,8 +63,8 @@ def _ranking(score: str, values: Mapping[str, float], accuracy: Mapping[str, flo
 
 def spearman(first: Sequence[float], second: Sequence[float]) -> float:
     """The correlation of ranks, NaN where one side has no order."""
-    ranks = np.stack([rankdata(first), rankdata(second)])
-    return float(np.corrcoef(ranks)[0, 1]) if ranks.std(axis=1).min() > 0 else math.nan
+    ordered = len(set(first)) > 1 and len(set(second)) > 1
+    return float(spearmanr(first, second).statistic) if ordered else math.nan
 
 
 def spearman_interval(correlation: float, n: int) -> tuple[float, float]:

@@ -12,7 +12,9 @@ from vergence.diagnostics.arrays import Array, chunks, loaded, sampled, shape, u
 from vergence.diagnostics.estimate import Estimate
 from vergence.diagnostics.geometry import ANCHORS
 
-GROUPS = 10  # groups of rows for the jackknife
+GROUPS = 8  # groups of rows for the jackknife, for halves and for quarters
+WIDE = 1024  # columns from which four groups must do: a decomposition takes seconds
+SETTLED = 0.75  # growth from n/2 to n over growth from n/4 to n/2, above which no end is in sight
 EPSILON = 1e-7  # added to the shares of singular values: Garrido et al. (2023), Eq. 1
 WITHIN = 1e-4  # added to the within-class covariance: Thilak et al. (2024), Sec. 4
 DEAD = 1e-4  # of the strongest standard deviation: above what float32 training leaves of a direction that died
@@ -31,8 +33,12 @@ class Moments:
     def n(self) -> int:
         return int(self.count.sum())
 
-    def without(self, group: int) -> "Moments":
-        kept = torch.arange(len(self.count), device=self.count.device) != group
+    @property
+    def groups(self) -> int:
+        return len(self.count)
+
+    def of(self, kept: list[int]) -> "Moments":
+        """The sums over some of the groups."""
         return Moments(self.count[kept], self.total[kept], self.product[kept])
 
     def covariance(self) -> Tensor:
@@ -45,10 +51,42 @@ class Moments:
         return torch.linalg.eigvalsh(gram).clamp(min=0).flip(0).sqrt()[: self.n]
 
 
-def moments(h: Array, *, groups: int = GROUPS) -> Moments:
-    """Group sums in one pass over the rows, which need not fit in memory. Rows are dealt to groups in turn."""
+@dataclass(frozen=True, eq=False)
+class Products:
+    """Products of every two rows, ``[n, n]``: what stands for the sums where rows are fewer than columns."""
+
+    gram: Tensor
+    group: Tensor
+
+    @property
+    def n(self) -> int:
+        return len(self.gram)
+
+    @property
+    def groups(self) -> int:
+        return int(self.group.max()) + 1
+
+    def of(self, kept: list[int]) -> "Products":
+        index = torch.isin(self.group, torch.tensor(kept, device=self.group.device)).nonzero().squeeze(1)
+        return Products(self.gram[index][:, index], self.group[index])
+
+    def singular_values(self, *, centered: bool = False) -> Tensor:
+        gram = self.gram
+        if centered:
+            gram = gram - gram.mean(dim=0) - gram.mean(dim=1, keepdim=True) + gram.mean()
+        return torch.linalg.eigvalsh(gram).clamp(min=0).flip(0).sqrt()
+
+
+def moments(h: Array, *, groups: int | None = None) -> Moments | Products:
+    """Sums of products in one pass over the rows, which need not fit in memory. Rows are dealt to groups in turn.
+
+    Where rows are no more than columns, the products of rows with each other are smaller and say the same.
+    """
     n, d = shape(h)
-    groups = min(groups, n, max(1, 2**25 // d**2 + 3))  # 10 matrices up to d = 2048, fewer above: they must fit
+    groups = min(n, groups or (GROUPS if d <= WIDE else GROUPS // 2))
+    if n <= d:
+        rows = loaded(h).double()
+        return Products(rows @ rows.T, torch.arange(n, device=rows.device) % groups)
     device = h.device if isinstance(h, Tensor) else "cpu"
     count, total, product = (
         torch.zeros(groups, *size, dtype=torch.float64, device=device) for size in ((), (d,), (d, d))
@@ -145,8 +183,12 @@ def isotropy(h: Array, *, seed: int = 0) -> float:
         Mu & Viswanath (2018), Sec. 2.2. https://arxiv.org/abs/1702.01417
     """
     rows = unit(sampled(h, ANCHORS, seed=seed)).double()
-    _, directions = torch.linalg.eigh(rows.T @ rows)
-    projected = rows @ directions
+    if len(rows) <= rows.shape[1]:
+        # The other directions are orthogonal to every row: their partition function is 1.
+        u, values, _ = torch.linalg.svd(rows, full_matrices=False)
+        projected = torch.cat([u * values, torch.zeros(len(rows), 1, dtype=rows.dtype, device=rows.device)], dim=1)
+    else:
+        projected = rows @ torch.linalg.eigh(rows.T @ rows).eigenvectors
     partition = torch.cat([projected.exp().mean(dim=0), (-projected).exp().mean(dim=0)])
     return float(partition.min() / partition.max())
 
@@ -168,7 +210,9 @@ def lidar(z1: Array, z2: Array) -> float:
     # Two views have the unbiased within-sample covariance 2 half half'.
     within = 2 * half.T @ half / n + WITHIN * torch.eye(d, dtype=half.dtype, device=half.device)
     whitened = torch.linalg.solve_triangular(torch.linalg.cholesky(within), center.T, upper=False)
-    return entropy_rank(torch.linalg.eigvalsh(whitened @ whitened.T / (n - 1)).clamp(min=0), epsilon=EPSILON)
+    gram = whitened @ whitened.T if d <= n else whitened.T @ whitened
+    values = torch.linalg.eigvalsh(gram / (n - 1)).clamp(min=0)
+    return entropy_rank(torch.cat([values, values.new_zeros(d - len(values))]), epsilon=EPSILON)
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,26 +231,66 @@ class Spectrum:
         return {"singular_values": self.singular_values.tolist()}
 
 
-def spectrum(h: Array | Moments) -> Spectrum:
-    """The whole spectrum of rows, streamed. Participation ratio, stable rank and decay are of the centered rows."""
-    found = h if isinstance(h, Moments) else moments(h)
-    parts = [found.without(group) for group in range(len(found.count))]
+def spectrum(h: Array | Moments | Products) -> Spectrum:
+    """The whole spectrum of rows, streamed. Participation ratio, stable rank and decay are of the centered rows.
+
+    ``effective_rank`` estimates RankMe of many more rows of the same law; RankMe of these n rows, which is lower, is
+    the first of ``variants``.
+    """
+    found = h if isinstance(h, Moments | Products) else moments(h)
     plain, centered = found.singular_values(), found.singular_values(centered=True)
-    plain_parts = [part.singular_values() for part in parts]
+    groups = list(range(found.groups))
+    parts = [found.of([other for other in groups if other != group]) for group in groups] if len(groups) > 1 else []
     centered_parts = [part.singular_values(centered=True) for part in parts]
 
-    def jackknifed(measure: Callable[[Tensor], float], values: Tensor, without: list[Tensor]) -> Estimate:
-        return estimate.jackknife(measure(values), [measure(part) for part in without], n=found.n)
+    def jackknifed(measure: Callable[[Tensor], float]) -> Estimate:
+        return _jackknife(measure(centered), [measure(part) for part in centered_parts], n=found.n)
 
     return Spectrum(
         plain,
-        jackknifed(lambda values: entropy_rank(values, epsilon=EPSILON), plain, plain_parts),
-        jackknifed(participation_ratio, centered, centered_parts),
-        jackknifed(stable_rank, centered, centered_parts),
-        jackknifed(decay_exponent, centered, centered_parts),
+        _rank_of_many(found, plain, [part.singular_values() for part in parts]),
+        jackknifed(participation_ratio),
+        jackknifed(stable_rank),
+        jackknifed(decay_exponent),
         dead_directions(centered),
         _variants(plain, centered),
     )
+
+
+def _rank_of_many(found: "Moments | Products", plain: Tensor, parts: list[Tensor]) -> Estimate:
+    """RankMe as it would be of many more rows: 2 R(n) - R(n / 2), since its bias falls like 1 / n.
+
+    R(n) is too low, by a fifth where rows are twice as many as columns. The interval reaches from R(n) where growth
+    with n is fast, and up to the number of columns where no end of it is in sight.
+    """
+    measure = lambda values: entropy_rank(values, epsilon=EPSILON)
+    here, n = measure(plain), found.n
+    room = float(found.product.shape[1]) if isinstance(found, Moments) else float("inf")
+    if found.groups < 4 or n < 16:
+        return Estimate(here, 1.0, room, n, "too few rows for an interval")
+    jackknife = _jackknife(here, [measure(part) for part in parts], n=n)
+    error = 1.2 * (jackknife.high - jackknife.low) / 2
+    groups = list(range(found.groups))
+    half = _mean_rank(found, [groups[0::2], groups[1::2]])
+    quarter = _mean_rank(found, [groups[start::4] for start in range(4)])
+    steps = here - half, half - quarter
+    pace = steps[0] / steps[1] if steps[1] > 0 else 0.0
+    value = min(room, 2 * here - half) if pace < SETTLED else here
+    doubt = abs((8 * here - 6 * half + quarter) / 3 - (2 * here - half))
+    low = here - error if pace > 0.35 else value - doubt - error
+    high = min(room, max(value, 2 * here - half) + doubt + error) if pace < SETTLED else room
+    return Estimate(value, max(1.0, low), high, n, "extrapolated from n, n/2 and n/4 rows, with the jackknife's error")
+
+
+def _mean_rank(found: "Moments | Products", parts: list[list[int]]) -> float:
+    ranks = [entropy_rank(found.of(part).singular_values(), epsilon=EPSILON) for part in parts]
+    return sum(ranks) / len(ranks)
+
+
+def _jackknife(value: float, parts: list[float], *, n: int) -> Estimate:
+    if len(parts) < 2:
+        return Estimate(value, float("nan"), float("nan"), n, "too few rows for an interval")
+    return estimate.jackknife(value, parts, n=n)
 
 
 def dead_directions(centered: Tensor) -> int:

@@ -1,6 +1,7 @@
 """How many nats two variables share: bounds, estimators, and what no estimator can do."""
 
 from vergence.information.answers import Estimate as Estimate
+from vergence.information.answers import Information as Information
 from vergence.information.bounds import (
     donsker_varadhan,
     info_nce,
@@ -11,8 +12,9 @@ from vergence.information.bounds import (
     nwj,
     smile,
 )
-from vergence.information.estimators import automatic, copula, entropies, neighbors, neural, table
-from vergence.information.estimators import estimate as estimate
+from vergence.information.choice import automatic
+from vergence.information.choice import estimate as estimate
+from vergence.information.estimators import copula, entropies, labels, neighbors, neural, table
 from vergence.information.staircase import staircase as staircase
 from vergence.information.usable import usable_information as usable_information
 from vergence.information.usable import wasserstein_dependency as wasserstein_dependency
@@ -27,6 +29,7 @@ ESTIMATORS = Table(
         "neural": neural,
         "entropies": entropies,
         "table": table,
+        "labels": labels,
     },
     room="estimators",
 )

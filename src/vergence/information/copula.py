@@ -6,9 +6,10 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 from scipy.special import digamma
-from scipy.stats import beta, kstest
+from scipy.stats import beta, kstest, norm
 
-from vergence.information.preprocessing import gaussianized
+from vergence.information.preprocessing import evenly, gaussianized
+from vergence.information.screening import dependence, threshold
 
 RowsX = Float[np.ndarray, "n dx"]
 RowsY = Float[np.ndarray, "n dy"]
@@ -16,6 +17,8 @@ RowsY = Float[np.ndarray, "n dy"]
 # Directions whose variance is below this share of the largest count as absent, and a correlation nearer than this to
 # one counts as one: float64 resolves both, no sample does.
 SMALLEST = 1e-10
+# Tests of normality use at most so many rows: more would only find what does not matter.
+MOST_TESTED = 20_000
 
 
 class Canonical(NamedTuple):
@@ -66,18 +69,62 @@ def copula_information(x: RowsX, y: RowsY) -> tuple[float, float]:
 
 
 def looks_gaussian(x: RowsX, y: RowsY, *, level: float = 1e-3) -> bool:
-    """Whether the Gaussianized columns pass for jointly Gaussian, at any strength of dependence.
+    """Whether the Gaussianized columns pass for jointly Gaussian, at any strength of dependence."""
+    return not departures(x, y, level=level)
 
-    The squared length of a whitened Gaussian row is n times a beta variable, and its coordinates have kurtosis 3; both
-    are tested, so a dependence that is not linear shows even where it is too strong for any bound.
+
+def departures(x: RowsX, y: RowsY, *, level: float = 1e-3) -> list[str]:
+    """Which tests of joint normality the Gaussianized columns fail, each at about this level.
+
+    The squared length of a whitened Gaussian row is n times a beta variable, its mean square is known (Mardia 1970),
+    for x and y alone as well, and its coordinates have kurtosis 3. What y keeps after its regression on x is
+    independent of x. So a dependence that is not linear shows even where it is too strong for any bound; but with few
+    rows many pass.
     """
-    rows = np.concatenate([gaussianized(x), gaussianized(y)], axis=1)
-    n, d = rows.shape
-    rows = rows - rows.mean(0)
-    white = rows @ _whitening(rows)
+    rows = evenly(len(x), MOST_TESTED)
+    x, y = (part - part.mean(0) for part in (gaussianized(x[rows]), gaussianized(y[rows])))
+    joint = np.hstack([x, y])
+    white = joint @ _whitening(joint)
+    n, d = white.shape
     length = kstest((white**2).sum(1) / n, beta(d / 2, (n - d - 1) / 2).cdf).pvalue
     kurtosis = np.abs((white**4).mean(0) - 3).max() / math.sqrt(24 / n)
-    return bool(length > level and kurtosis < 3.3 + math.sqrt(2 * math.log(d)))
+    critical = float(norm.isf(level / 2))
+    names = ("x", "y", "the pair")
+    failed = [
+        f"the lengths of {name}" for name, rows in zip(names, (x, y, joint), strict=True) if mardia(rows) > critical
+    ]
+    failed += ["the lengths of whitened rows"] if length <= level else []
+    failed += ["the tails of a direction"] if kurtosis >= critical + math.sqrt(2 * math.log(d)) else []
+    return failed + _residual_dependence(x, y)
+
+
+def mardia(rows: np.ndarray) -> float:
+    """How many deviations the mean fourth power of whitened lengths is from that of a Gaussian.
+
+    References:
+        Mardia (1970), on multivariate kurtosis. https://doi.org/10.1093/biomet/57.3.519
+    """
+    centered = rows - rows.mean(0)
+    white = centered @ _whitening(centered)
+    n, d = white.shape
+    if n <= d + 1:
+        return 0.0
+    return abs(float(((white**2).sum(1) ** 2).mean()) - d * (d + 2) * (n - 1) / (n + 1)) / math.sqrt(
+        8 * d * (d + 2) / n
+    )
+
+
+def _residual_dependence(x: np.ndarray, y: np.ndarray) -> list[str]:
+    """Whether what regression leaves of y depends on x, and of x on y, in any pair of directions or in length."""
+    for first, second in ((x, y), (y, x)):
+        rest = second - first @ np.linalg.lstsq(first, second, rcond=None)[0]
+        rest = rest @ _whitening(rest)
+        first = first @ _whitening(first)
+        sides = [np.hstack([rows, (rows**2).sum(1, keepdims=True)]) for rows in (first, rest)]
+        strength = dependence(*sides)
+        if strength.max() > threshold(strength.size):
+            return ["what regression leaves depends on the other variable"]
+    return []
 
 
 def _whitening(centered: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from scipy.linalg import cho_factor, cho_solve
 from torch import Tensor, nn
 
 from vergence.information.critics import perceptron
-from vergence.information.crossfit import Split, splits
+from vergence.information.crossfit import STOPPING, Split, splits
 from vergence.information.preprocessing import tensor
 from vergence.types import Scalar
 
@@ -27,7 +27,7 @@ def entropy_difference(x: RowsX, y: RowsY, *, folds: int = 3, seed: int = 0) -> 
     References:
         McAllester & Stratos (2020), Sec. 5. https://arxiv.org/abs/1811.04251
     """
-    folded = [_gains(x, y, split, seed) for split in splits(len(x), folds=folds, seed=seed)]
+    folded = [_gains(x, y, split, seed) for split in splits(len(x), folds=folds, stop=STOPPING, seed=seed)]
     unseen, seen = (np.concatenate(side) for side in zip(*folded, strict=True))
     return 0.5 * float(unseen.mean() + seen.mean()), float(unseen.std()) / math.sqrt(len(x))
 

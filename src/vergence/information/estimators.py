@@ -1,180 +1,202 @@
-"""Estimators of mutual information, and ``estimate``, which chooses one and says why."""
+"""The estimators behind ``estimate``: rows of ESTIMATORS, each from two sets of rows to an ``Information``."""
 
 import math
-from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import digamma
 
-from vergence.information.answers import ABOVE, BELOW, Estimate, Trust, answer
+from vergence.information.answers import ABOVE, BELOW, Doubt, Information, Trust, answer
 from vergence.information.composite import Composite
-from vergence.information.copula import copula_information, looks_gaussian
-from vergence.information.critics import Critic
-from vergence.information.crossfit import fit, hear, splits
+from vergence.information.copula import copula_information, departures
+from vergence.information.crossfit import judged, splits
 from vergence.information.entropies import entropy_difference
+from vergence.information.labels import label_entropy, label_information
 from vergence.information.limits import information_ceiling, kl_ceiling
-from vergence.information.neighbors import duplicates, growth, ksg_terms
-from vergence.information.preprocessing import (
-    Rows,
-    Samples,
-    categorical,
-    checked,
-    codes,
-    described,
-    gaussianized,
-    one_hot,
-    reduced,
-    varying,
-)
-from vergence.information.trained import trained_bound
-from vergence.tables import UnknownName
+from vergence.information.neighbors import ksg_terms
+from vergence.information.order import inflation
+from vergence.information.preprocessing import Rows, categorical, codes, described, evenly, gaussianized
 
-# KSG gains one nat per e-fold of samples if the truth is infinite and none once it has settled.
-GROWING = 0.5
-# In more joint dimensions KSG has not settled at 2000 pairs, whatever the relation.
-GROWTH_DIMENSIONS = 10
 # Neighbors share neighbors: over 150 draws of 400 Gaussian pairs KSG varied 1.25 times as much as its terms suggest.
 NEIGHBOR_SPREAD = 1.25
 # In more joint dimensions KSG falls short of 10,000 Gaussian pairs by more than 0.02 nats.
 NEIGHBOR_DIMENSIONS = 3
+# All distances of so many rows take about two seconds; on two lines trees take as long for five times as many.
+MOST_NEIGHBORS, MOST_ON_LINES = 20_000, 100_000
+# A critic of so many pairs takes about ten seconds; more change its answer by less than its interval.
+MOST_PAIRS = 10_000
 # So far below ln n the exponential of the critic is averaged reliably: its relative error there is a few per cent.
 RELIABLE = 4.0
 # A fitted critic flatters the pairs it saw as much as it is too modest on the others (to first order, as in Akaike's
 # criterion), which would put the truth at half of the gap; what it cannot express puts it higher. On development
 # pairs, Gaussian variates in 25 dimensions asked for half, Student-t and spirals in few dimensions for all of it.
 SHARE_OF_GAP = 0.75
-# A table with fewer pairs per cell is mostly bias.
-PAIRS_PER_CELL = 5
-# More repeated rows than this are a discrete part, which breaks estimators for densities.
-FEW_DUPLICATES = 0.01
+# What no model expresses is not in any gap: intervals are longer above by this many nats and this share of the answer,
+# and below by half of it. Chosen on the development kinds of benchmarks/information_trust.py.
+UNEXPRESSED = (0.01, 0.03)
+# What a critic misses in a shape that none of its models has: the square of a direction in ten columns cost 15 %.
+UNEXPRESSED_BY_CRITICS = (0.01, 0.05)
+# A dependence that needs so many pairs to be noticed, divided by their number, is added above for critics and copulas:
+# with 200 pairs the product of two among five columns was not seen.
+UNNOTICED = 60.0
+# A critic or a copula with fewer pairs, in all or for each column of x and y, has intervals that are too short.
+FEWEST_PAIRS, PAIRS_PER_COLUMN = 400, 20
+# With fewer for each product of two columns, of which there are about d^2 / 4, a dependence through products (such as a
+# random sign) is seen only if it is strong.
+PAIRS_PER_PRODUCT = 10
+# A copula that is not Gaussian misses a share of what it says: of much, it misses much.
+LITTLE = 0.3
 
 
-def estimate(
-    x: Samples,
-    y: Samples,
-    *,
-    bound: str = "auto",
-    critic: str | Critic = "auto",
-    batch: int = 256,
-    folds: int = 3,
-    seed: int = 0,
-) -> Estimate:
-    """How many nats x and y share, with an interval, the estimator's ceiling, and a verdict on trust.
+class CrossFitted(NamedTuple):
+    """What a composite critic says: on unseen and on seen pairs, the standard error, and what it found."""
 
-    ``bound`` is ``auto``, a row of ESTIMATORS, or a row of BOUNDS, which is then raised by ``critic`` (``bilinear``,
-    ``separable``, ``concat`` or a module of yours) and reported on pairs that the critic never saw. Rows of x and y are
-    pairs, independent of each other: pairs that share a batch effect look more informative than they are.
+    unseen: float
+    seen: float
+    error: float
+    learned: bool
+    models: tuple[str, ...]
+
+    @property
+    def gap(self) -> float:
+        return max(0.0, self.seen - self.unseen)
+
+    @property
+    def nats(self) -> float:
+        return self.unseen + SHARE_OF_GAP * self.gap
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        # The upper end allows for what the critic cannot express: with one gap it missed three spirals of six.
+        return self.unseen - BELOW * self.error, self.seen + 2 * self.gap + ABOVE * self.error
+
+
+def cross_fitted(
+    x: Rows, y: Rows, *, folds: int = 3, seed: int = 0, memory: int = 0, network: bool = True
+) -> CrossFitted:
+    """A model of the pairs with a network on top, trained, stopped and judged on three parts, over all folds.
+
+    ``memory`` rows that follow each other in time stay together; without ``network`` the model stands alone.
     """
-    from vergence.information import BOUNDS, ESTIMATORS  # the front door imports this file
-
-    pair = checked(x, y)
-    if bound == "jensen_shannon":
-        raise ValueError("jensen_shannon trains a critic but is not in nats; smile reports nats from that critic.")
-    if bound == "auto" and critic != "auto":
-        bound = "info_nce"
-    if bound in BOUNDS:
-        return trained_bound(*pair, bound=bound, critic=critic, batch=batch, folds=folds, seed=seed)
-    if bound not in ESTIMATORS:
-        raise UnknownName("bound", bound, [*ESTIMATORS, *BOUNDS])
-    trains = bound in ("auto", "neural")
-    return ESTIMATORS[bound](*pair, folds=folds, seed=seed) if trains else ESTIMATORS[bound](*pair)
-
-
-def automatic(x: Rows, y: Rows, *, folds: int = 3, seed: int = 0) -> Estimate:
-    """The estimator that suits the data: a table, neighbors, the Gaussian copula or a trained critic."""
-    x, notes_x = varying("x", x)
-    y, notes_y = varying("y", y)
-    notes = tuple(notes_x + notes_y)
-    if not x.shape[1] or not y.shape[1]:
-        return Estimate(0.0, (0.0, 0.0), 0.0, False, Trust("high", "A constant shares nothing."), "none", len(x), notes)
-    kinds = categorical(x), categorical(y)
-    if all(kinds) and len(np.unique(x, axis=0)) * len(np.unique(y, axis=0)) * PAIRS_PER_CELL <= len(x):
-        return table(x, y, reasons=(*notes, "Both variables are categories: their table is counted."))
-    if any(kinds) or max(duplicates(x), duplicates(y)) > FEW_DUPLICATES:
-        corners = one_hot(x) if kinds[0] and not kinds[1] else x, one_hot(y) if kinds[1] and not kinds[0] else y
-        return neighbors(*corners, reasons=(*notes, "Rows repeat: neighbors are counted with ties."))
-    (x, lost_x), (y, lost_y) = reduced("x", x), reduced("y", y)
-    return _continuous(x, y, (*notes, *lost_x, *lost_y), folds, seed)
-
-
-def _continuous(x: Rows, y: Rows, notes: tuple[str, ...], folds: int, seed: int) -> Estimate:
-    opinion, _ = copula_information(x, y)
-    if math.isinf(opinion):
-        return infinite(x, y, reasons=(*notes, "Some direction of y is a function of x, linear in values or ranks."))
-    out_of_reach = opinion > kl_ceiling(len(x)) - RELIABLE
-    if out_of_reach and looks_gaussian(x, y):
-        return copula(x, y, reasons=(*notes, "Beyond the reach of bounds; the pairs pass for Gaussian."))
-    low_dimension = x.shape[1] + y.shape[1] <= NEIGHBOR_DIMENSIONS
-    few_columns = x.shape[1] + y.shape[1] <= GROWTH_DIMENSIONS
-    if few_columns and growth(gaussianized(x), gaussianized(y)) > GROWING:
-        return infinite(x, y, reasons=(*notes, "The estimate of neighbors grows with every sample."))
-    if low_dimension:
-        return neighbors(x, y, reasons=(*notes, "Few dimensions: neighbors need no training."))
-    found, learned = _cross_fitted(x, y, folds, seed, opinion, notes)
-    if not learned:
-        return copula(x, y, reasons=(*notes, "The critic found nothing beyond the Gaussian copula on unseen pairs."))
-    if opinion > found.nats and looks_gaussian(x, y):
-        return copula(x, y, reasons=(*notes, "The pairs pass for Gaussian, and a critic needs more of them to follow."))
-    return found
-
-
-def neural(x: Rows, y: Rows, *, folds: int = 3, seed: int = 0, reasons: tuple[str, ...] = ()) -> Estimate:
-    """A Gaussian copula with a separable network on top, cross-fitted; nats between what unseen and seen pairs say."""
-    return _cross_fitted(x, y, folds, seed, copula_information(x, y)[0], reasons)[0]
-
-
-def _cross_fitted(
-    x: Rows, y: Rows, folds: int, seed: int, opinion: float, reasons: tuple[str, ...]
-) -> tuple[Estimate, bool]:
     pair = described(x), described(y)
-    heard, epochs = [], []
-    for split in splits(len(x), folds=folds, seed=seed):
-        composite = Composite(*pair, split, seed=seed)
-        epochs.append(fit(composite.critic, composite, split, seed=seed))
-        heard.append(hear(composite, split))
-        turned = composite.turned
-    error = float(np.concatenate([fold.influence for fold in heard]).std()) / math.sqrt(len(x))
-    unseen, seen = (float(np.mean([getattr(fold, side) for fold in heard])) for side in ("unseen", "seen"))
-    gap = max(0.0, seen - unseen)
-    # The upper end allows for what the critic cannot express: with one gap it missed three spirals of six.
-    interval = unseen - BELOW * error, seen + 2 * gap + ABOVE * error
-    said = answer(
-        unseen + SHARE_OF_GAP * gap, interval, ceiling=kl_ceiling(len(x)), estimator="neural", n=len(x),
-        second_opinion=opinion,
-        reasons=(*reasons, f"A critic, cross-fitted over {folds} folds, found more than the Gaussian copula."),
-    )  # fmt: skip
-    return said, turned or sorted(epochs)[folds // 2] > 0
+    parts, influence, critics = [], np.empty(len(x)), []
+    for split in splits(len(x), folds=folds, seed=seed, block=max(1, 2 * memory)):
+        critics.append(Composite(*pair, split, network=network, seed=seed))
+        parts.append(judged(critics[-1], split))
+        influence[split.test.numpy()] = parts[-1].influence
+    error = float(influence.std()) * math.sqrt(inflation(influence, memory) / len(x))
+    unseen, seen = (float(np.mean([getattr(part, side) for part in parts])) for side in ("unseen", "seen"))
+    learned = sum(critic.learned for critic in critics) > folds / 2
+    return CrossFitted(unseen, seen, error, learned, tuple(critic.name for critic in critics))
 
 
-def neighbors(x: Rows, y: Rows, *, k: int = 3, reasons: tuple[str, ...] = ()) -> Estimate:
-    """KSG on Gaussianized columns; the interval adds what the choice of k changes to the sampling error."""
-    continuous = [rows if categorical(rows) else gaussianized(rows) for rows in (x, y)]
-    terms = ksg_terms(*continuous, k=k)
-    nats = float(terms.mean())
-    error = NEIGHBOR_SPREAD * float(terms.std()) / math.sqrt(len(x))
-    # A hard edge costs KSG about the root of k, so with four times the neighbors it costs as much again.
-    drift = nats - float(ksg_terms(*continuous, k=4 * k).mean())
-    interval = nats - BELOW * error + min(0.0, drift), nats + ABOVE * error + max(0.0, drift)
-    ceiling = float(digamma(len(x)) - digamma(k))
-    opinion = -math.inf if any(categorical(rows) for rows in (x, y)) else copula_information(x, y)[0]
+def neural(
+    x: Rows, y: Rows, *, folds: int = 3, seed: int = 0, memory: int = 0, doubts: tuple[Doubt, ...] = (),
+    reasons: tuple[str, ...] = (),
+) -> Information:  # fmt: skip
+    """A model of the pairs with a network on top, cross-fitted; nats between what unseen and seen pairs say."""
+    rows = evenly(len(x), MOST_PAIRS)
+    found = cross_fitted(x[rows], y[rows], folds=folds, seed=seed, memory=memory)
+    return critic_answer(found, x, y, opinion=copula_information(x, y)[0], doubts=doubts, reasons=reasons)
+
+
+def critic_answer(
+    found: CrossFitted, x: Rows, y: Rows, *, opinion: float, doubts: tuple[Doubt, ...] = (),
+    reasons: tuple[str, ...] = (),
+) -> Information:  # fmt: skip
+    """The answer of a cross-fitted critic, with what the number of pairs for each column allows."""
+    used, d = min(len(x), MOST_PAIRS), x.shape[1] + y.shape[1]
+    models = ", ".join(dict.fromkeys(found.models))
+    reasons = (*reasons, f"A critic, cross-fitted over {len(found.models)} folds, found: {models}.")
+    if used < len(x):
+        reasons = (*reasons, f"{used} of the {len(x)} pairs were used, evenly spread: the critic needs no more.")
+    interval = widened(found.nats, found.interval, unnoticed=UNNOTICED / used, unexpressed=UNEXPRESSED_BY_CRITICS)
     return answer(
-        nats, interval, ceiling=ceiling, estimator="neighbors", n=len(x), second_opinion=opinion, reasons=reasons
-    )
+        found.nats, interval, ceiling=kl_ceiling(used), estimator="neural", n=len(x),
+        second_opinion=opinion, doubts=(*doubts, *few_pairs(used, d)), reasons=reasons,
+    )  # fmt: skip
 
 
-def copula(x: Rows, y: Rows, *, reasons: tuple[str, ...] = ()) -> Estimate:
+def few_pairs(n: int, d: int) -> tuple[Doubt, ...]:
+    """A doubt where the pairs are too few for the columns of x and y."""
+    enough = max(PAIRS_PER_COLUMN * d, FEWEST_PAIRS if d > NEIGHBOR_DIMENSIONS else 0)
+    if n < enough:
+        return (Doubt("low", f"{n} pairs are few for {d} columns: at least {enough} are needed."),)
+    if n < PAIRS_PER_PRODUCT * d**2 / 4:
+        sentence = f"{n} pairs are few to see dependence through products of {d} columns."
+        return (Doubt("moderate", sentence),)
+    return ()
+
+
+def widened(
+    nats: float,
+    interval: tuple[float, float],
+    *,
+    unnoticed: float = 0.0,
+    unexpressed: tuple[float, float] = UNEXPRESSED,
+) -> tuple[float, float]:
+    """An interval with room for what no model expresses, and above for what so few pairs do not show."""
+    room = unexpressed[0] + unexpressed[1] * abs(nats)
+    return interval[0] - room / 2, interval[1] + room + unnoticed
+
+
+def neighbors(
+    x: Rows, y: Rows, *, k: int = 3, memory: int = 0, doubts: tuple[Doubt, ...] = (), reasons: tuple[str, ...] = ()
+) -> Information:
+    """KSG on Gaussianized columns; the interval adds what the choice of k changes to the sampling error."""
+    on_lines = x.shape[1] == y.shape[1] == 1
+    rows = evenly(len(x), MOST_ON_LINES if on_lines else MOST_NEIGHBORS)
+    if len(rows) < len(x):
+        reasons = (*reasons, f"{len(rows)} of the {len(x)} pairs were used, evenly spread.")
+    numbers = [part[rows] if categorical(part) else gaussianized(part[rows]) for part in (x, y)]
+    terms = ksg_terms(*numbers, k=k)
+    nats = float(terms.mean())
+    error = NEIGHBOR_SPREAD * float(terms.std()) * math.sqrt(inflation(terms, memory) / len(rows))
+    # A hard edge costs KSG about the root of k, so with four times the neighbors it costs as much again.
+    drift = nats - float(ksg_terms(*numbers, k=min(4 * k, len(rows) - 1)).mean())
+    interval = nats - BELOW * error + min(0.0, drift), nats + ABOVE * error + max(0.0, drift)
+    labeled = any(categorical(part) for part in (x, y))
+    d = sum(part.shape[1] for part in (x, y) if not categorical(part))
+    if d > NEIGHBOR_DIMENSIONS:
+        doubts = (*doubts, Doubt("low", f"In {d} dimensions the estimate of neighbors is too small."))
+    return answer(
+        nats, widened(nats, interval), ceiling=float(digamma(len(rows)) - digamma(k)), estimator="neighbors", n=len(x),
+        second_opinion=-math.inf if labeled else copula_information(x, y)[0], doubts=doubts, reasons=reasons,
+    )  # fmt: skip
+
+
+def added_neighbors(pairs: list[tuple[np.ndarray, np.ndarray]], *, k: int = 3) -> Information:
+    """KSG of several pairs of columns, added up pair by pair: what they share if no pair repeats another."""
+    columns = [(gaussianized(u), gaussianized(v)) for u, v in pairs]
+    terms, more = (np.sum([ksg_terms(u, v, k=neighbors) for u, v in columns], axis=0) for neighbors in (k, 4 * k))
+    nats, error = float(terms.mean()), NEIGHBOR_SPREAD * float(terms.std()) / math.sqrt(len(terms))
+    drift = nats - float(more.mean())
+    interval = nats - BELOW * error + min(0.0, drift), nats + ABOVE * error + max(0.0, drift)
+    return answer(nats, widened(nats, interval), ceiling=math.inf, estimator="neighbors", n=len(terms))
+
+
+def copula(
+    x: Rows, y: Rows, *, memory: int = 0, doubts: tuple[Doubt, ...] = (), reasons: tuple[str, ...] = ()
+) -> Information:
     """The Gaussian copula in closed form: no ceiling, but only as right as the Gaussian."""
     nats, error = copula_information(x, y)
-    interval = nats - BELOW * error, nats + ABOVE * error
-    said = answer(nats, interval, ceiling=math.inf, estimator="copula", n=len(x), reasons=reasons)
-    if nats <= kl_ceiling(len(x)) - RELIABLE:
-        return said
-    if looks_gaussian(x, y):
-        return replace(said, trust=Trust("moderate", "The pairs pass for Gaussian; no bound could check so much."))
-    return replace(said, trust=Trust("low", "The pairs are not jointly Gaussian, and no bound could check so much."))
+    error = error * math.sqrt(max(1, memory))
+    failed = departures(x, y) if math.isfinite(nats) else []
+    if failed:
+        sentence = f"The pairs are not jointly Gaussian, which the copula assumes ({'; '.join(failed)})."
+        doubts = (*doubts, Doubt("low" if nats > LITTLE else "moderate", sentence))
+    elif nats > kl_ceiling(len(x)) - RELIABLE:
+        doubts = (*doubts, Doubt("moderate", "The pairs pass for Gaussian; no bound could check so much."))
+    interval = widened(nats, (nats - BELOW * error, nats + ABOVE * error), unnoticed=UNNOTICED / len(x))
+    return answer(
+        nats, interval, ceiling=math.inf, estimator="copula", n=len(x),
+        doubts=(*doubts, *few_pairs(len(x), x.shape[1] + y.shape[1])), reasons=reasons,
+    )  # fmt: skip
 
 
-def table(x: Rows, y: Rows, *, reasons: tuple[str, ...] = ()) -> Estimate:
+def table(
+    x: Rows, y: Rows, *, memory: int = 0, doubts: tuple[Doubt, ...] = (), reasons: tuple[str, ...] = ()
+) -> Information:
     """The information of the counted table of two categories, less the bias (r - 1)(c - 1) / 2n of its cells.
 
     References:
@@ -186,22 +208,51 @@ def table(x: Rows, y: Rows, *, reasons: tuple[str, ...] = ()) -> Estimate:
     joint = counts / len(x)
     ratio = np.log(joint[rows, columns] / (joint.sum(1)[rows] * joint.sum(0)[columns]))
     bias = (counts.shape[0] - 1) * (counts.shape[1] - 1) / (2 * len(x))
-    nats, error = float(ratio.mean()) - bias, float(ratio.std()) / math.sqrt(len(x))
+    nats = float(ratio.mean()) - bias
+    error = float(ratio.std()) * math.sqrt(inflation(ratio, memory) / len(x))
     interval = nats - BELOW * error - bias, nats + ABOVE * error + bias
-    return answer(nats, interval, ceiling=kl_ceiling(len(x)), estimator="table", n=len(x), reasons=reasons)
+    return answer(
+        nats, interval, ceiling=kl_ceiling(len(x)), estimator="table", n=len(x), doubts=doubts, reasons=reasons
+    )
 
 
-def entropies(x: Rows, y: Rows, *, reasons: tuple[str, ...] = ()) -> Estimate:
+def labels(
+    x: Rows, y: Rows, *, seed: int = 0, memory: int = 0, doubts: tuple[Doubt, ...] = (), reasons: tuple[str, ...] = ()
+) -> Information:
+    """How much better classifiers, cross-fitted and pooled, predict the label among x and y than its frequency does."""
+    if not any(map(categorical, (x, y))):
+        raise ValueError("Neither variable is a label: one of them should take few values, ten pairs for each or more.")
+    numbers, label = (y, codes(x)) if len(np.unique(x, axis=0)) < len(np.unique(y, axis=0)) else (x, codes(y))
+    rows = evenly(len(label), MOST_PAIRS)
+    terms, gap, weights = label_information(gaussianized(numbers[rows]), label[rows], seed=seed)
+    error = float(terms.std()) * math.sqrt(inflation(terms, memory) / len(rows))
+    unseen, gap = float(terms.mean()), max(0.0, gap)
+    nats = unseen + SHARE_OF_GAP * gap
+    low, high = widened(nats, (unseen - BELOW * error, unseen + 2 * gap + ABOVE * error))
+    high = min(high, max(label_entropy(label) + ABOVE * error, nats))
+    used = ", ".join(f"{name} {weight:.2f}" for name, weight in weights.items() if weight > 0.05)
+    reasons = (*reasons, f"Classifiers predict the label on unseen pairs, pooled with the weights {used}.")
+    return answer(
+        nats, (low, high), ceiling=kl_ceiling(len(rows)), estimator="labels", n=len(x),
+        doubts=(*doubts, *few_pairs(len(rows), numbers.shape[1])), reasons=reasons,
+    )  # fmt: skip
+
+
+def entropies(x: Rows, y: Rows, *, reasons: tuple[str, ...] = ()) -> Information:
     """The difference of two cross-entropies on unseen pairs: no ceiling, and neither a lower nor an upper bound."""
     nats, error = entropy_difference(gaussianized(x), gaussianized(y))
     interval = nats - BELOW * error, nats + ABOVE * error
-    trust = Trust("moderate", "A difference of entropies may err either way: each of its two models has its own error.")
-    return Estimate(nats, interval, math.inf, False, trust, "entropies", len(x), reasons)
+    sentence = "A difference of entropies may err either way: each of its two models has its own error."
+    word = "low" if departures(x, y) else "moderate"
+    return Information(nats, interval, math.inf, False, Trust(word, sentence), "entropies", len(x), reasons)
 
 
-def infinite(x: Rows, y: Rows, *, reasons: tuple[str, ...] = ()) -> Estimate:
+def infinite(x: Rows, y: Rows, *, reasons: tuple[str, ...] = ()) -> Information:
     """The answer for a deterministic relation between continuous variables, whose information is infinite."""
-    low = float(ksg_terms(gaussianized(x), gaussianized(y)).mean())
-    sentence = "The relation looks deterministic: then the information is infinite, and any finite answer an artefact."
+    rows = evenly(len(x), MOST_NEIGHBORS)
+    low = float(ksg_terms(gaussianized(x[rows]), gaussianized(y[rows])).mean())
+    sentence = (
+        "The relation looks deterministic: then the information is infinite, and any finite answer is an artifact."
+    )
     ceiling = information_ceiling(len(x))
-    return Estimate(math.inf, (low, math.inf), ceiling, True, Trust("none", sentence), "none", len(x), reasons)
+    return Information(math.inf, (low, math.inf), ceiling, True, Trust("low", sentence), "none", len(x), reasons)

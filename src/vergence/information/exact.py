@@ -9,7 +9,7 @@ from torch import Tensor
 from vergence.types import Scalar, Scores
 
 Distribution = Float[Tensor, "..."]
-Rows = Float[Tensor, "rows columns"]
+Table = Float[Tensor, "rows columns"]
 Covariance = Float[Tensor, "d d"]
 
 
@@ -26,17 +26,17 @@ def kl_divergence(p: Distribution, q: Distribution) -> Scalar:
     return (torch.xlogy(p, p) - torch.xlogy(p, q)).sum()
 
 
-def conditional_entropy(joint: Rows) -> Scalar:
+def conditional_entropy(joint: Table) -> Scalar:
     """What remains uncertain of the column once the row is known: H(X, Y) - H(X)."""
     return entropy(joint) - entropy(joint.sum(1))
 
 
-def mutual_information(joint: Rows) -> Scalar:
+def mutual_information(joint: Table) -> Scalar:
     """What row and column of a joint table share: H(X) + H(Y) - H(X, Y)."""
     return entropy(joint.sum(1)) + entropy(joint.sum(0)) - entropy(joint)
 
 
-def processed(joint: Rows, channel: Float[Tensor, "columns outputs"]) -> Float[Tensor, "rows outputs"]:
+def processed(joint: Table, channel: Float[Tensor, "columns outputs"]) -> Float[Tensor, "rows outputs"]:
     """The joint table of X and Z when Z is drawn from row Y of ``channel``.
 
     The data-processing inequality says that it shares no more than ``joint``; a permutation loses nothing.

@@ -1,6 +1,7 @@
 """What happens to samples first: checks, and transformations that leave information unchanged."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -81,7 +82,15 @@ def gaussianized(rows: Rows) -> Rows:
     return ndtri(rankdata(rows, axis=0) / (len(rows) + 1))
 
 
-def described(rows: Rows) -> tuple[Rows, Rows, Rows]:
+class Described(NamedTuple):
+    """What a critic sees of one variable: Gaussianized columns, the same turned by the radius, and the radius."""
+
+    columns: Rows
+    turned: Rows
+    radius: Rows
+
+
+def described(rows: Rows) -> Described:
     """Three descriptions for a critic: the Gaussianized columns, the same turned by the radius, and the radius.
 
     The radius is how far out a row is, Gaussianized: once among the Gaussianized columns and once among the columns in
@@ -90,7 +99,7 @@ def described(rows: Rows) -> tuple[Rows, Rows, Rows]:
     """
     columns = gaussianized(rows)
     if rows.shape[1] == 1:
-        return columns, columns, np.zeros((len(rows), 0))
+        return Described(columns, columns, np.zeros((len(rows), 0)))
     centered = rows - np.median(rows, axis=0)
     scale = np.median(np.abs(centered), axis=0)
     robust = centered / np.where(scale > 0, scale, centered.std(0))
@@ -99,7 +108,21 @@ def described(rows: Rows) -> tuple[Rows, Rows, Rows]:
     if rows.shape[1] <= min(MOST_TURNED, len(rows) // PAIRS_PER_COLUMN):
         powers = (near, near**2 - 1, near**3 - 3 * near)[: 3 if rows.shape[1] <= FEW_TURNED else 2]
         turned = np.concatenate([columns, *(columns * power for power in powers)], axis=1)
-    return columns, turned, np.concatenate([near, near**2 - 1, far], axis=1)
+    return Described(columns, turned, np.concatenate([near, near**2 - 1, far], axis=1))
+
+
+def products(columns: Rows, most: int) -> Rows:
+    """The columns with all products of two if they are at most so many in all, else with squares, else alone."""
+    d = columns.shape[1]
+    if d + d * (d + 1) // 2 <= most:
+        i, j = np.triu_indices(d)
+        return np.hstack([columns, columns[:, i] * columns[:, j]])
+    return np.hstack([columns, columns**2]) if 2 * d <= most else columns
+
+
+def evenly(n: int, most: int) -> np.ndarray:
+    """At most so many row numbers, spread evenly from the first to the last."""
+    return np.arange(n) if n <= most else np.linspace(0, n - 1, most).astype(int)
 
 
 def _rows(name: str, samples: Samples) -> np.ndarray:

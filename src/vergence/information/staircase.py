@@ -58,7 +58,7 @@ def staircase(
 
     References:
         Poole et al. (2019), Fig. 2. https://arxiv.org/abs/1905.06922; Song & Ermon (2020), Fig. 1.
-        https://arxiv.org/abs/1910.06222; McAllester & Stratos (2020), Rows 1. https://arxiv.org/abs/1811.04251
+        https://arxiv.org/abs/1910.06222; McAllester & Stratos (2020), Table 1. https://arxiv.org/abs/1811.04251
     """
     if bound not in CLIMBERS:
         raise UnknownName("bound", bound, CLIMBERS)

@@ -11,7 +11,7 @@ from scipy.stats import t as student_t
 from torch import Tensor, nn
 
 from vergence.information import bounds
-from vergence.information.answers import TAILS, Estimate, answer
+from vergence.information.answers import TAILS, Information, answer
 from vergence.information.copula import copula_information
 from vergence.information.critics import Bilinear, Concat, Critic, InnerProduct, Separable
 from vergence.information.crossfit import Objective, Split, fit, in_batches, splits, two_way
@@ -32,9 +32,12 @@ LEAST_STEPS = 300
 
 
 def trained_bound(
-    x: Rows, y: Rows, *, bound: str, critic: str | Critic, batch: int = 256, folds: int = 3, seed: int = 0
-) -> Estimate:
-    """The mean over folds of a bound on unseen pairs, with an interval from its spread."""
+    x: Rows, y: Rows, *, bound: str | Objective, critic: str | Critic, batch: int = 256, folds: int = 3, seed: int = 0
+) -> Information:
+    """The mean over folds of a bound on unseen pairs, with an interval from its spread.
+
+    ``bound`` is the name of a row of BOUNDS or a function of a score matrix, which then stands on neither side.
+    """
     smallest = len(x) // folds
     if batch > smallest:
         raise ValueError(f"A batch of {batch} does not fit in a fold of {smallest} pairs; lower batch or folds.")
@@ -44,17 +47,20 @@ def trained_bound(
     spread = float(values.std(ddof=1)) / math.sqrt(len(values))
     below, above = (spread * float(student_t.ppf(1 - tail, len(values) - 1)) for tail in TAILS)
     nats = float(values.mean())
-    side = bounds.SIDES[bound]
+    name = bound if isinstance(bound, str) else getattr(bound, "__name__", "a bound")
+    side = bounds.SIDES.get(name, "neither") if isinstance(bound, str) else "neither"
     standing = f"a {side} bound" if side != "neither" else "neither a lower nor an upper bound"
     return answer(
-        nats, (nats - below, nats + above), ceiling=_ceiling(bound, batch, len(x)), estimator=bound, n=len(x),
+        nats, (nats - below, nats + above), ceiling=_ceiling(bound, batch, len(x)), estimator=name, n=len(x),
         second_opinion=copula_information(x, y)[0], side=side,
-        reasons=(f"{bound} is {standing}; the interval is its spread, and does not hold what the critic missed.",),
+        reasons=(f"{name} is {standing}; the interval is its spread, and does not hold what the critic missed.",),
     )  # fmt: skip
 
 
-def training_objective(bound: str, **options: float) -> Objective:
+def training_objective(bound: str | Objective, **options: float) -> Objective:
     """What is raised: the bound itself, but not an upper bound, which would flatter itself; MINE remembers."""
+    if not isinstance(bound, str):
+        return bound
     if bound == "leave_one_out":
         return two_way
     return _remembering() if bound == "mine" else partial(getattr(bounds, bound), **options)
@@ -72,7 +78,9 @@ def _remembering() -> Objective:
     return objective
 
 
-def _fold(x: Tensor, y: Tensor, split: Split, bound: str, critic: str | Critic, batch: int, seed: int) -> np.ndarray:
+def _fold(
+    x: Tensor, y: Tensor, split: Split, bound: str | Objective, critic: str | Critic, batch: int, seed: int
+) -> np.ndarray:
     module = _critic(critic, x.shape[1], y.shape[1], seed)
 
     def score(rows: Tensor) -> Square:
@@ -84,7 +92,7 @@ def _fold(x: Tensor, y: Tensor, split: Split, bound: str, critic: str | Critic, 
             module, score, split, objective=training_objective(bound), batch=batch, epochs=epochs, patience=epochs // 5,
             learning_rate=1e-3, seed=seed,
         )  # fmt: skip
-    value = getattr(bounds, bound)
+    value: Objective = getattr(bounds, bound) if isinstance(bound, str) else bound
     with torch.no_grad():
         return (
             in_batches(score, split.test, value, batch=batch)
@@ -114,7 +122,7 @@ class _Given(nn.Module):
         return self.function(x, y)
 
 
-def _ceiling(bound: str, batch: int, n: int) -> float:
+def _ceiling(bound: str | Objective, batch: int, n: int) -> float:
     """What the bound cannot exceed or, where it has no such end, what its samples cannot check."""
     if bound in ("info_nce", "leave_one_out"):  # above ln K the upper bound is off by as much as the lower one
         return info_nce_ceiling(batch)

@@ -21,6 +21,8 @@ FAMILIES = Table(
         "perceptron": lambda: MLPClassifier((64,), early_stopping=True, random_state=0),
     },
 )
+# Names of version 0.1, in British spelling.
+OLD_NAMES = {"neighbors": "neighbors"}
 # An assignment of n pairs to n pairs costs n^3: at this n about a second.
 MOST_PAIRS = 1000
 
@@ -68,7 +70,7 @@ def _earth_mover(a: Rows, b: Rows) -> float:
 
 
 def _label_gain(x: Rows, labels: np.ndarray, train: np.ndarray, test: np.ndarray, family: str) -> float:
-    model = FAMILIES[family]().fit(x[train], labels[train])
+    model = FAMILIES[OLD_NAMES.get(family, family)]().fit(x[train], labels[train])
     known = np.isin(labels[test], model.classes_)
     column = np.searchsorted(model.classes_, labels[test][known])
     with_x = model.predict_proba(x[test][known])[np.arange(known.sum()), column]

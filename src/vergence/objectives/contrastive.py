@@ -60,7 +60,7 @@ def decoupled(z1: Embedding, z2: Embedding, *, temperature: float | Scalar = 0.1
 def flat_nce(z1: Embedding, z2: Embedding, *, temperature: float | Scalar = 0.1) -> Scalar:
     r"""The gradient of ``decoupled`` on a value that is always 1.
 
-    :math:`\frac{1}{2n} \sum_i e^{c_i - \mathrm{stop}(c_i)}`, where stop passes no gradient. The number says nothing:
+    :math:`\frac{1}{2n} \sum_i e^{c_i - \mathrm{stop}(c_i)}`, where stop passes no gradient. The value is always 1:
     watch ``nt_xent`` or ``decoupled`` instead. It is no bound on mutual information.
 
     References:

@@ -77,22 +77,33 @@ def uniformity_floor(d: int, *, t: float = 2.0, n: int | None = None) -> float:
     References:
         Wang & Isola (2020), Prop. 1. https://arxiv.org/abs/2005.10242
     """
-    # The terms t^2k / (k! (d/2)_k) of the series fall from k = t on.
-    k = torch.arange(int(4 * t) + 100, dtype=torch.float64)
-    half = torch.tensor(d / 2, dtype=torch.float64)
-    terms = 2 * k * math.log(t) - torch.lgamma(k + 1) - torch.lgamma(half + k) + torch.lgamma(half)
-    law = float(terms.logsumexp(0)) - 2 * t
+    law = log_mean_exponential(d, 2 * t) - 2 * t
     if n is None:
         return law
     distinct = (n * math.exp(law) - 1) / (n - 1)
     return max(-2 * t * n / (n - 1), math.log(distinct) if distinct > 0 else -math.inf)
 
 
+def log_mean_exponential(d: int, concentration: float) -> float:
+    r""":math:`\log \mathbb{E}\, e^{\kappa u \cdot v}` for a fixed and a uniform unit vector in d dimensions.
+
+    That is :math:`\log {}_0F_1(; d/2; \kappa^2/4)`. The series has positive terms only, so it stays accurate where
+    Bessel functions of high order underflow.
+    """
+    if concentration == 0:
+        return 0.0
+    # The terms (kappa / 2)^2k / (k! (d/2)_k) fall from k = kappa / 2 on.
+    k = torch.arange(int(2 * concentration) + 100, dtype=torch.float64)
+    half = torch.tensor(d / 2, dtype=torch.float64)
+    terms = 2 * k * math.log(concentration / 2) - torch.lgamma(k + 1) - torch.lgamma(half + k) + torch.lgamma(half)
+    return float(terms.logsumexp(0))
+
+
 def _alignment(u1: Tensor, u2: Tensor, alpha: float) -> Tensor:
     squared = (u1 - u2).square().sum(1)
     if alpha == 2:
         return squared.mean()
-    # The root of nought has an infinite slope; views that coincide are at the minimum, so their gradient is nought.
+    # The root of 0 has an infinite slope; views that coincide are at the minimum, so their gradient is 0.
     apart = squared > 0
     return torch.where(apart, torch.where(apart, squared, 1.0) ** (alpha / 2), 0.0).mean()
 

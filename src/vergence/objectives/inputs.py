@@ -1,6 +1,6 @@
-"""What an objective accepts: checked once, at its door, in the cost of the row norms.
+"""What an objective accepts: checked once, at the cost of the row norms.
 
-The values are not looked at while ``torch.compile`` traces: a compiled graph cannot stop to raise.
+The values are not checked while ``torch.compile`` traces: a compiled graph cannot stop to raise.
 """
 
 import math

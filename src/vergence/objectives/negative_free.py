@@ -64,7 +64,7 @@ def _spread_and_mixing(z: Tensor) -> tuple[Tensor, Tensor]:
     n, d = z.shape
     z = z - z.mean(0)
     variances = z.square().sum(0) / (n - 1)
-    # The authors' epsilon: the root of nought has an infinite slope.
+    # The authors' epsilon: the root of 0 has an infinite slope.
     spread = torch.relu(1 - (variances + 1e-4).sqrt()).mean()
     mixing = (squared_scores(z.T, z.T) / (n - 1) ** 2 - variances.square().sum()) / d
     return spread, mixing
@@ -108,7 +108,7 @@ class _BarlowTwins(torch.autograd.Function):
 
 
 def _standardized(z: Tensor) -> tuple[Tensor, Tensor]:
-    """Columns with mean zero and population deviation one, and what they were multiplied by; nought if constant."""
+    """Columns with mean zero and population deviation one, and what they were multiplied by; 0 if constant."""
     standard, mean, inverse = torch.native_batch_norm(z, None, None, None, None, True, 0.0, 0.0)
     # What rounding leaves of a constant column is not a deviation.
     constant = 1 / inverse <= 8 * torch.finfo(z.dtype).eps * mean.abs()

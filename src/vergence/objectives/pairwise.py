@@ -21,7 +21,7 @@ from vergence.types import Embedding, Negatives, Scalar, Vector
 # Scores up to 70 need no maximum subtracted: float32 holds exp(88), which leaves room to add exp(18) of them, and the
 # smallest, exp(-70), is a normal number.
 STEEP = 70.0
-# A logarithm of sums of scores up to 10 has a rounding error below 5e-7; above, we add what rounding took.
+# A logarithm of sums of scores up to 10 has a rounding error below 5e-7; above, we add the rounding error back.
 ROUNDS_UP_TO = 10.0
 # A tile of 512 x 512 scores is 1 MiB in float32: it stays in the cache of a CPU core between its product, its
 # exponential and its sums. An accelerator wants fewer and larger products.
@@ -37,7 +37,7 @@ def contrast(u: Embedding, *, temperature: float | Scalar) -> Vector:
 
 
 def view_contrast(z1: Embedding, z2: Embedding, *, temperature: float | Scalar) -> Float[Tensor, "2*n"]:
-    """The ``contrast`` of the directions of two views, looked at for zero vectors and what is not finite."""
+    """The ``contrast`` of the directions of two views, which must be finite and not zero."""
     z1, z2 = shaped(z1=z1, z2=z2)
     if 2 * z1.shape[0] > _side(z1) or _scale(temperature) > STEEP:
         return contrast(stacked_directions(z1=z1, z2=z2), temperature=temperature)
@@ -62,7 +62,7 @@ def cross_log_sums(query: Embedding, candidates: Negatives, *, temperature: floa
 
 
 def log_mean(u: Embedding, *, temperature: float) -> Scalar:
-    """The logarithm of the mean over distinct pairs of exp(score - 1/T); nought if all rows are equal."""
+    """The logarithm of the mean over distinct pairs of exp(score - 1/T); 0 if all rows are equal."""
     if 1 / temperature <= STEEP:
         return _LogMean.apply(u, 1 / temperature)
     n = len(u)
@@ -214,7 +214,7 @@ class _Grid:
                 yield i, j
 
     def room(self, i: int, j: int) -> Tensor:
-        """Room for the scores of a tile, which the next tile takes again."""
+        """Memory for the scores of a tile, reused by the next tile."""
         height, width = self.rows[i].shape[0], self.columns[j].shape[0]
         if self.scratch is None:
             self.scratch = self.rows[0].new_empty(self.rows[0].shape[0] * self.columns[0].shape[0])
@@ -225,7 +225,7 @@ class _Grid:
         return torch.addmm(out, self.rows[i], self.columns[j].T, beta=0, alpha=self.scale, out=out)
 
     def exponentials(self, i: int, j: int, scores: Tensor) -> Tensor:
-        """Exponentials in place of scores, nought where the pair is not a negative."""
+        """Exponentials in place of scores, 0 where the pair is not a negative."""
         scores.exp_()
         if self.symmetric and i == j:
             scores.fill_diagonal_(0.0)

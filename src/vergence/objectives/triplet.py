@@ -10,7 +10,7 @@ from vergence.objectives.inputs import not_negative, stacked_directions
 from vergence.tables import Table
 from vergence.types import Embedding, Scalar
 
-# Rows of scores looked at together when mining: a few megabytes for the largest batches.
+# Rows of scores mined together: a few megabytes for the largest batches.
 BLOCK = 512
 
 

@@ -1,6 +1,6 @@
 """Several runs side by side: what differs in their configs, and what came of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +10,9 @@ from markupsafe import Markup
 from vergence.report import figures
 from vergence.report.document import Section, document, section
 from vergence.report.pieces import details, paragraph, percent, picture, side_by_side, stacked, table
-from vergence.report.record import Record, finite, flat, mapping, read
-from vergence.report.summary import accuracy_rows
+from vergence.report.record import Record, flat, read
+from vergence.runs.results import TRAINED, Score
 
-TRAINED = "trained encoder"
 Key = tuple[str, str, str]  # features, classifier, labels
 
 
@@ -40,21 +39,21 @@ def _named(records: Sequence[Record]) -> dict[str, Record]:
 
 def _verdict(records: dict[str, Record]) -> str:
     """Which run is the most accurate, when the intervals can tell."""
-    rows = [row for record in records.values() for row in accuracy_rows(record) if row["features"] == TRAINED]
+    rows = [row for record in records.values() for row in record.results.accuracy if row.features == TRAINED]
     if not rows:
         return f"{len(records)} runs, none with an accuracy yet."
-    key = _key(max(rows, key=lambda row: row["accuracy"]))
-    scores = {name: row for name, record in records.items() for row in accuracy_rows(record) if _key(row) == key}
-    first, *others = sorted(scores, key=lambda name: -scores[name]["accuracy"])
-    low, _ = _ends(scores[first])
-    close = [name for name in others if _ends(scores[name])[1] >= low]
-    told = ", ".join(f"{name} {percent(scores[name]['accuracy'])}" for name in (first, *close))
+    key = _key(max(rows, key=lambda row: row.accuracy))
+    scores = {name: row for name, record in records.items() for row in record.results.accuracy if _key(row) == key}
+    first, *others = sorted(scores, key=lambda name: -scores[name].accuracy)
+    low, _ = scores[first].interval
+    close = [name for name in others if scores[name].interval[1] >= low]
+    told = ", ".join(f"{name} {percent(scores[name].accuracy)}" for name in (first, *close))
     how = f"by {key[1]} with {key[2]}"
     return f"No run is clearly ahead {how}: {told}." if close else f"{first} is the most accurate {how}: {told}."
 
 
 def _accuracies(records: dict[str, Record]) -> Section | None:
-    keys = dict.fromkeys(_key(row) for record in records.values() for row in accuracy_rows(record))
+    keys = dict.fromkeys(_key(row) for record in records.values() for row in record.results.accuracy)
     trained = [_line(records, key, key[2]) for key in keys if key[0] == TRAINED]
     others = [_line(records, key, f"{key[0]}, {key[2]}") for key in keys if key[0] != TRAINED]
     headings = ["classifier", *records]
@@ -68,32 +67,27 @@ def _accuracies(records: dict[str, Record]) -> Section | None:
 def _line(records: dict[str, Record], key: Key, below: str) -> list[Any]:
     """One classifier over all runs; a run without it has a dash."""
     cells = [
-        next((_accuracy(row) for row in accuracy_rows(record) if _key(row) == key), None) for record in records.values()
+        next((_accuracy(row) for row in record.results.accuracy if _key(row) == key), None)
+        for record in records.values()
     ]
     return [stacked(key[1], below), *cells]
 
 
-def _accuracy(row: Mapping[str, Any]) -> Markup:
-    low, high = _ends(row)
-    return stacked(percent(row["accuracy"]), f"{100 * low:.1f} to {100 * high:.1f}" if low < high else None)
+def _accuracy(row: Score) -> Markup:
+    low, high = row.interval
+    return stacked(percent(row.accuracy), f"{100 * low:.1f} to {100 * high:.1f}" if low < high else None)
 
 
-def _ends(row: Mapping[str, Any]) -> tuple[float, float]:
-    """The interval of an accuracy, or the accuracy itself twice."""
-    known = finite(row.get("low")) and finite(row.get("high"))
-    return (row["low"], row["high"]) if known else (row["accuracy"], row["accuracy"])
-
-
-def _key(row: Mapping[str, Any]) -> Key:
-    return row["features"], row["classifier"], row["labels"]
+def _key(row: Score) -> Key:
+    return row.features, row.classifier, row.labels
 
 
 def _learning(records: dict[str, Record]) -> Section | None:
     curves = {name: record.series("step", "loss") for name, record in records.items()}
     curves = {name: curve for name, curve in curves.items() if len(curve[0])}
-    heats = {name: mapping(record.results.get("thermometer")) for name, record in records.items()}
-    positions = {name: float(heat["position"]) for name, heat in heats.items() if finite(heat.get("position"))}
-    objectives = {heat.get("objective") for heat in heats.values() if heat.get("objective")}
+    heats = {name: heat for name, record in records.items() if (heat := record.results.thermometer) is not None}
+    positions = {name: heat.position for name, heat in heats.items() if heat.position is not None}
+    objectives = {heat.objective for heat in heats.values()}
     caution = paragraph("The objectives differ, so their losses are not comparable; the thermometers are.")
     return section(
         "Is it learning?",
@@ -120,8 +114,8 @@ def _drawn(curves: dict[str, tuple[np.ndarray, ...]], positions: dict[str, float
 
 
 def _diagnostics(records: dict[str, Record]) -> Section | None:
-    names = dict.fromkeys(name for record in records.values() for name in mapping(record.results.get("diagnostics")))
-    cells = [[name.replace("_", " "), *(record.diagnostic(name) for record in records.values())] for name in names]
+    names = dict.fromkeys(name for record in records.values() for name in record.results.diagnostics)
+    cells = [[name.replace("_", " "), *(record.results.number(name) for record in records.values())] for name in names]
     return section("Diagnostics", table(["diagnostic", *records], cells)) if cells else None
 
 

@@ -13,7 +13,7 @@ from vergence.report.pieces import TEMPLATES
 from vergence.report.sprite import Sprite
 
 ROOM = Path(__file__).parent
-# Verdicts that call for no alarm; the name of any fault does. A mark says it as well: color is never alone.
+# Verdicts that are no faults; every other label is one. A mark shows it too: color is never the only sign.
 TONES = {"": "plain", "unknown": "caution", "not started": "caution"}
 TONES |= dict.fromkeys(("learning", "near the floor", "healthy", "confirmed"), "good")
 

@@ -12,7 +12,7 @@ from vergence.report.pieces import piece
 
 Points = Float[np.ndarray, "n 2"]
 
-MOST_SAMPLES = 50_000  # a map of more is a blot, and a page of more is slow to open
+MOST_SAMPLES = 50_000  # points of a larger map hide one another, and the page is slow to open
 ANCHORS = 500  # samples whose neighbors are compared: the standard error of the share is then under 0.01
 BLOCK = 64  # anchors whose distances are in memory at once
 NO_LABEL = 65_535  # what the script reads as a sample without a label

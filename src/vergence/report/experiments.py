@@ -1,6 +1,7 @@
 """Figures of experiments: what was measured under several settings, over several seeds, with every seed shown."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
@@ -11,6 +12,7 @@ from vergence.report.figures import MARKERS, canvas, legend, level, verbatim
 
 Cells = Mapping[str, Mapping[float, Sequence[float]]]
 
+STEPS = 50  # of training that a point of a drawn line averages
 SHADE = LinearSegmentedColormap.from_list("shade", [f"{ACCENT}00", ACCENT])  # from nothing, so on any page
 
 
@@ -43,6 +45,20 @@ def curves(
     if len(cells) > 1:
         legend(axes)
     return figure
+
+
+def along_training(
+    cells: Mapping[str, Sequence[Mapping[str, Any]]], up: str, levels: Mapping[str, float] | None = None
+) -> Figure:
+    """Lines along training steps, each ``cells[series][seed]["line"]`` as ``thinned`` makes it."""
+    lines = {name: zip(*(row["line"] for row in rows), strict=True) for name, rows in cells.items()}
+    points = {name: {STEPS * (i + 0.5): v for i, v in enumerate(values)} for name, values in lines.items()}
+    return curves(points, "training step", up, levels=levels)
+
+
+def thinned(values: np.ndarray) -> list[float]:
+    """A number for every step as means of equal parts, about ``STEPS`` long: as many points as a figure can show."""
+    return [float(part.mean()) for part in np.array_split(values, max(1, len(values) // STEPS))]
 
 
 def marks(

@@ -4,7 +4,6 @@ Figures are narrow, so that their text is readable on a phone; the page puts the
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -12,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from vergence.report.colors import ACCENT, CONTRAST, INK, LINE, PAPER, QUIET, category
+from vergence.runs.results import Score
 
 Series = Float[np.ndarray, " n"]
 
@@ -74,7 +74,7 @@ def progress(steps: Series, values: Series, *, label: str) -> Figure:
 
 
 def spectrum(singular_values: Series, *, effective_rank: float | None = None) -> Figure:
-    """Singular values of the representation over the largest: a cliff means that directions have died."""
+    """Singular values of the representation over the largest: after a sharp drop the directions are unused."""
     figure, axes = canvas("direction, in order", "singular value / largest")
     values = np.sort(np.asarray(singular_values, dtype=float))[::-1]
     largest = values[0] if values[0] > 0 else 1.0
@@ -96,17 +96,15 @@ def spectrum(singular_values: Series, *, effective_rank: float | None = None) ->
     return figure
 
 
-def accuracies(rows: Sequence[Mapping[str, Any]]) -> Figure:
+def accuracies(rows: Sequence[Score]) -> Figure:
     """Accuracies with their intervals, grouped by classifier and labels; each kind of features has its own mark."""
     groups = list(dict.fromkeys(_group(row) for row in rows))
-    kinds = list(dict.fromkeys(row["features"] for row in rows))
+    kinds = list(dict.fromkeys(row.features for row in rows))
     figure, axes = canvas("accuracy on held-out samples", "", height=0.8 + 0.62 * len(groups))
     for number, kind in enumerate(kinds):
-        mine = [row for row in rows if row["features"] == kind]
-        values = [row["accuracy"] for row in mine]
-        lows, highs = (
-            [row["accuracy"] if row.get(end) is None else row[end] for row in mine] for end in ("low", "high")
-        )
+        mine = [row for row in rows if row.features == kind]
+        values = [row.accuracy for row in mine]
+        lows, highs = zip(*(row.interval for row in mine), strict=True)
         places = [groups.index(_group(row)) + 0.2 * (number - (len(kinds) - 1) / 2) for row in mine]
         color, marker = (ACCENT, QUIET, CONTRAST)[number % 3], MARKERS[number % len(MARKERS)]
         axes.hlines(places, lows, highs, color=color, linewidth=1.6)
@@ -118,17 +116,18 @@ def accuracies(rows: Sequence[Mapping[str, Any]]) -> Figure:
     return figure
 
 
-def label_curves(rows: Sequence[Mapping[str, Any]]) -> Figure:
+def label_curves(rows: Sequence[Score]) -> Figure:
     """Accuracy against labels a class, a line for each kind of features; the band is one deviation over draws."""
     figure, axes = canvas("labels of each class", "accuracy", height=3.4)
-    for number, kind in enumerate(dict.fromkeys(row["features"] for row in rows)):
-        mine = [row for row in rows if row["features"] == kind]
-        counts, values, spread = (np.array([row[key] for row in mine]) for key in ("per_class", "accuracy", "spread"))
+    for number, kind in enumerate(dict.fromkeys(row.features for row in rows)):
+        mine = [row for row in rows if row.features == kind]
+        counts, values = (np.array([getattr(row, key) for row in mine]) for key in ("per_class", "accuracy"))
+        spread = np.array([row.spread or 0.0 for row in mine])
         color, marker = (ACCENT, QUIET, CONTRAST)[number % 3], MARKERS[number % len(MARKERS)]
         axes.fill_between(counts, values - spread, np.minimum(1, values + spread), color=color, alpha=0.18, linewidth=0)
         axes.plot(counts, values, color=color, marker=marker, linewidth=1.6, markersize=5, label=verbatim(kind))
     axes.set_xscale("log")
-    ticks = sorted({row["per_class"] for row in rows})
+    ticks = sorted({row.per_class or 0.0 for row in rows})
     axes.set_xticks(ticks, [f"{tick:.0f}" for tick in ticks[:-1]] + [f"all\n({ticks[-1]:,.0f})"])
     axes.minorticks_off()
     axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
@@ -178,9 +177,9 @@ def circle_density(z: Float[np.ndarray, "n 2"], *, concentration: float = 60.0) 
 
 
 def trade_off(curves: Mapping[str, Sequence[float]], *, chance: float | None = None) -> Figure:
-    """What epsilon trades in the bound on the error: unstable samples against the room that centers must leave."""
+    """What epsilon trades in the bound on the error: unstable samples against the margin between centers."""
     figure, axes = canvas("epsilon: distance allowed between views of a sample", "")
-    names = {"R": "R, samples less stable", "rho": "rho, room that centers need", "bound": "bound on the error"}
+    names = {"R": "R, share of unstable samples", "rho": "rho, margin that centers need", "bound": "bound on the error"}
     for number, (name, words) in enumerate(names.items()):
         order = np.argsort(curves["epsilon"])
         x, y = (np.asarray(values)[order] for values in (curves["epsilon"], curves[name]))
@@ -215,8 +214,8 @@ def level(axes: Axes, value: float | None, text: str, style: str, color: str, *,
     )  # fmt: skip
 
 
-def _group(row: Mapping[str, Any]) -> str:
-    return f"{row['classifier']}\n{row['labels']}"
+def _group(row: Score) -> str:
+    return f"{row.classifier}\n{row.labels}"
 
 
 def legend(axes: Axes) -> None:

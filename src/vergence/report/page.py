@@ -4,7 +4,7 @@ from pathlib import Path
 
 from vergence.report import samples, sections
 from vergence.report.document import document
-from vergence.report.record import mapping, read, sequence
+from vergence.report.record import read
 from vergence.report.sprite import make_sprite
 from vergence.report.summary import summary_lines
 from vergence.runs.run import write_bytes
@@ -13,13 +13,14 @@ from vergence.runs.run import write_bytes
 def page(run_directory: str | Path) -> str:
     """A run directory as one self-contained HTML page. Whatever is absent is named at its end, never an error."""
     record = read(run_directory)
-    verdict = mapping(record.results.get("verdict"))
+    verdict = record.results.verdict
     thumbnails = record.features.get("thumbnails")
     sprite = make_sprite(thumbnails) if thumbnails is not None and thumbnails.ndim == 4 else None
     return document(
         f"Run {record.name}",
-        str(verdict.get("sentence") or "This run has no verdict yet."),
+        verdict.sentence,
         [
+            sections.findings(record),
             sections.recommendations(record),
             sections.learning(record),
             sections.accuracies(record),
@@ -31,9 +32,9 @@ def page(run_directory: str | Path) -> str:
             sections.repetition(record),
             sections.missing(record),
         ],
-        label=str(verdict.get("label") or ""),
+        label=verdict.label,
         summary=summary_lines(record),
-        evidence=[str(line) for line in sequence(verdict.get("evidence"))],
+        evidence=verdict.evidence,
         sprite=sprite,
     )
 

@@ -1,44 +1,70 @@
 """Results as plain text, for a terminal."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+
+from vergence.runs.results import Found, Layer, Number, Reading, Results, Score
 
 
-def spoken(results: Mapping[str, Any]) -> Iterator[str]:
+def spoken(results: Results) -> Iterator[str]:
     """Results as lines for a person."""
-    verdict = results["verdict"]
-    yield f"{verdict['label'].upper()}: {verdict['sentence']}"
-    yield from (f"  - {line}" for line in verdict.get("evidence", ()))
-    reading = results.get("thermometer")
-    if reading:
-        yield f"Thermometer ({reading['objective']}): chance {reading['chance']:.4f}, floor {reading['floor']:.4f}"
-        if reading.get("loss") is not None and reading.get("position") is not None:
-            yield f"  loss {reading['loss']:.4f}: {reading['position']:.2f} of the way from chance (0) to the floor (1)"
-    for name, entry in results.get("diagnostics", {}).items():
-        if isinstance(entry, Mapping) and entry.get("value") is not None:
-            yield f"  {name.replace('_', ' '):24} {entry['value']:.4g}{_precision(entry, '.4g')}"
-    for row in results.get("accuracy", ()):
-        what = ", ".join(str(row[key]) for key in ("features", "classifier", "labels") if key in row)
-        yield f"  accuracy {row['accuracy']:.3f}{_precision(row, '.3f')}  ({what})"
-    for row in results.get("layers", ()):
-        what = f"{row['layer']}, {row['width']} wide, {row['classifier']}"
-        yield f"  accuracy {row['accuracy']:.3f}{_precision(row, '.3f')}  ({what})"
-    yield from _label_curves(results.get("few_labels", ()))
-    for row in results.get("certificates", ()):
-        yield f"  certificate, {row['verdict']}: {row['statement']}: {row['left']:.4g} <= {row['right']:.4g}"
-    yield from (f"  note: {note}" for note in results.get("notes", ()))
-    for number, advice in enumerate(results.get("recommendations", ()), 1):
-        yield f"{number}. {advice['sentence']} ({advice['measurement']}) {advice.get('override', '')}".rstrip()
+    yield f"{results.verdict.label.upper()}: {results.verdict.sentence}"
+    yield from (f"  - {line}" for line in results.verdict.evidence)
+    for about, verdict in results.verdicts.items():
+        yield f"{about:8} {verdict.label}: {verdict.sentence}"
+    yield from (_finding(found) for found in results.findings if found.level != "unknown")
+    yield from _reading(results.thermometer)
+    for name, number in results.diagnostics.items():
+        if number.value is not None:
+            yield f"  {number.title or name.replace('_', ' '):24} {number.value:.4g}{_precision(number, '.4g')}"
+    for row in results.accuracy:
+        what = f"{row.features}, {row.classifier}, {row.labels}"
+        yield f"  accuracy {row.accuracy:.3f}{_precision(row, '.3f')}  ({what})"
+    for layer in results.layers:
+        what = f"{layer.layer}, {layer.width} wide, {layer.classifier}"
+        yield f"  accuracy {layer.accuracy:.3f}{_precision(layer, '.3f')}  ({what})"
+    yield from _label_curves(results.few_labels)
+    for proof in results.certificates:
+        yield f"  certificate, {proof.verdict}: {proof.statement}: {_known(proof.left)} <= {_known(proof.right)}"
+    yield from (f"  note: {note}" for note in results.notes)
+    for number, advice in enumerate(results.recommendations, 1):
+        yield f"{number}. {advice.sentence} ({advice.measurement}) {advice.override or ''}".rstrip()
 
 
-def _precision(entry: Mapping[str, Any], form: str) -> str:
+def cost_and_gain(found: Found) -> str:
+    """What a finding costs on these rows and what the remedy that was tried gave, in words."""
+    parts = []
+    if found.cost is not None and found.cost.value is not None:
+        parts.append(f"costs {found.cost.value:.3f}{_precision(found.cost, '.3f')}")
+    if found.remedy and found.gain is not None and found.gain.value is not None:
+        parts.append(f"tried: {found.remedy}, gain {found.gain.value:+.3f}")
+    return "; ".join(parts)
+
+
+def _finding(found: Found) -> str:
+    told = cost_and_gain(found)
+    return f"  {found.level} ({found.about}): {found.fault}. {found.sentence}" + (f" ({told})" if told else "")
+
+
+def _reading(reading: Reading | None) -> Iterator[str]:
+    if reading is None:
+        return
+    yield f"Thermometer ({reading.objective}): chance {reading.chance:.4f}, floor {reading.floor:.4f}"
+    if reading.loss is not None and reading.position is not None:
+        yield f"  loss {reading.loss:.4f}: {reading.position:.2f} of the way from chance (0) to the floor (1)"
+
+
+def _precision(entry: Number | Score | Layer, form: str) -> str:
     """The interval and the number of samples, as far as known."""
-    low, high, n = (entry.get(key) for key in ("low", "high", "n"))
-    interval = f" [{low:{form}}, {high:{form}}]" if low is not None and high is not None else ""
-    return f"{interval} n={n:,}" if n is not None else interval
+    known = entry.low is not None and entry.high is not None
+    interval = f" [{entry.low:{form}}, {entry.high:{form}}]" if known else ""
+    return f"{interval} n={entry.n:,}" if entry.n is not None else interval
 
 
-def _label_curves(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    for kind in dict.fromkeys(row["features"] for row in rows):
-        points = [f"{row['per_class']:.0f}: {row['accuracy']:.3f}" for row in rows if row["features"] == kind]
+def _known(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.4g}"
+
+
+def _label_curves(rows: Sequence[Score]) -> Iterator[str]:
+    for kind in dict.fromkeys(row.features for row in rows):
+        points = [f"{row.per_class:.0f}: {row.accuracy:.3f}" for row in rows if row.features == kind]
         yield f"  accuracy by labels of each class, nearest center, {kind}: {', '.join(points)}"

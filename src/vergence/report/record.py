@@ -11,6 +11,11 @@ import numpy as np
 import yaml
 from safetensors import SafetensorError, safe_open
 
+from vergence.runs.results import Results, Verdict
+from vergence.runs.results import read as read_results
+
+NOTHING = Results(verdict=Verdict(label="", sentence="This run has no verdict yet."))
+
 FILES = {
     "config.yaml": "what the run depended on",
     "env.json": "the machine and the versions",
@@ -31,7 +36,7 @@ class Record:
     config: Mapping[str, Any]
     environment: Mapping[str, Any]
     log: tuple[Mapping[str, Any], ...]
-    results: Mapping[str, Any]
+    results: Results
     features: Mapping[str, np.ndarray]
     missing: tuple[str, ...]
 
@@ -44,11 +49,6 @@ class Record:
         rows = [[line.get(key) for key in keys] for line in self.log]
         kept = [row for row in rows if all(finite(value) for value in row)]
         return tuple(np.array(kept, dtype=float).reshape(-1, len(keys)).T)
-
-    def diagnostic(self, name: str, part: str = "value") -> float | None:
-        """One figure of ``results["diagnostics"]``, or None."""
-        entry = mapping(mapping(self.results.get("diagnostics")).get(name))
-        return entry.get(part) if finite(entry.get(part)) else None
 
 
 def read(run_directory: str | Path) -> Record:
@@ -75,7 +75,7 @@ def read(run_directory: str | Path) -> Record:
         config=part("config.yaml", lambda file: mapping(yaml.safe_load(file.read_text(encoding="utf-8"))), {}),
         environment=part("env.json", lambda file: mapping(json.loads(file.read_text(encoding="utf-8"))), {}),
         log=part("log.jsonl", _log, ()),
-        results=part("results.json", lambda file: mapping(json.loads(file.read_text(encoding="utf-8"))), {}),
+        results=part("results.json", lambda file: read_results(file.parent), NOTHING),
         features=part("features.safetensors", _features, {}),
         missing=tuple(missing),
     )
@@ -84,11 +84,6 @@ def read(run_directory: str | Path) -> Record:
 def mapping(value: Any) -> Mapping[str, Any]:
     """``value`` if it is a mapping, otherwise an empty one."""
     return value if isinstance(value, Mapping) else {}
-
-
-def sequence(value: Any) -> list[Any]:
-    """``value`` as a list if it is one, otherwise an empty list."""
-    return list(value) if isinstance(value, list | tuple) else []
 
 
 def finite(value: Any) -> bool:

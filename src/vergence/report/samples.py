@@ -11,7 +11,7 @@ from vergence.report import figures
 from vergence.report.document import Section, section
 from vergence.report.embedding import Points, nearest, principal_plane, scatter, shown_rows
 from vergence.report.pieces import details, paragraph, percent, picture, piece, side_by_side, table
-from vergence.report.record import Record, sequence
+from vergence.report.record import Record
 from vergence.report.sprite import Sprite
 
 QUERIES = 8  # samples whose neighbors are shown: a screenful
@@ -21,7 +21,7 @@ TINY = float(np.finfo(np.float32).tiny)  # keeps a row of zeros from dividing by
 
 
 @dataclass(frozen=True)
-class Samples:
+class HeldOut:
     """What is known of the held-out samples beside their features; ``labels`` below zero are absent ones."""
 
     labels: Int[np.ndarray, " n"] | None
@@ -73,7 +73,7 @@ def neighbors(record: Record, sprite: Sprite | None) -> Section | None:
     return section("Nearest neighbors", paragraph(text), piece("neighbors", lines))
 
 
-def _circle(z: Float[np.ndarray, "n 2"], rows: Int[np.ndarray, " n"], samples: Samples) -> Markup | None:
+def _circle(z: Float[np.ndarray, "n 2"], rows: Int[np.ndarray, " n"], samples: HeldOut) -> Markup | None:
     description = f"{len(z):,} held-out embeddings on the unit circle."
     density = picture(
         figures.circle_density(_unit(z)),
@@ -84,7 +84,7 @@ def _circle(z: Float[np.ndarray, "n 2"], rows: Int[np.ndarray, " n"], samples: S
     return side_by_side(_map(_unit(z), rows, samples, description, caption, circle=True), density)
 
 
-def _plane(h: Float[np.ndarray, "n d"], rows: Int[np.ndarray, " n"], samples: Samples) -> Markup:
+def _plane(h: Float[np.ndarray, "n d"], rows: Int[np.ndarray, " n"], samples: HeldOut) -> Markup:
     chosen = shown_rows(len(h), samples.sprite.count if samples.sprite else 0)
     plane = principal_plane(h[chosen])
     description = f"{len(chosen):,} held-out samples: {h.shape[1]} dimensions projected to two by PCA."
@@ -98,7 +98,7 @@ def _plane(h: Float[np.ndarray, "n d"], rows: Int[np.ndarray, " n"], samples: Sa
 def _map(
     points: Points,
     rows: Int[np.ndarray, " n"],
-    samples: Samples,
+    samples: HeldOut,
     description: str,
     caption: str,
     *,
@@ -126,7 +126,7 @@ def _map(
     return drawing + details("The map in numbers", table(["class", "samples", "median across", "median up"], middles))
 
 
-def _sample(samples: Samples, number: int, *, beside: int | None = None) -> Markup:
+def _sample(samples: HeldOut, number: int, *, beside: int | None = None) -> Markup:
     """A thumbnail over its class, or a name; one of another class than ``beside`` is marked."""
     differs = beside is not None and samples.labels is not None and samples.labels[number] != samples.labels[beside]
     if samples.sprite is None:
@@ -137,17 +137,17 @@ def _sample(samples: Samples, number: int, *, beside: int | None = None) -> Mark
     )
 
 
-def _samples(record: Record, sprite: Sprite | None) -> Samples:
+def _samples(record: Record, sprite: Sprite | None) -> HeldOut:
     labels = record.features.get("test_labels")
     lengths = {record.features[name].shape[:1] for name in ("test_h", "test_z1") if name in record.features}
     if labels is not None and lengths != {labels.shape}:
         labels = None
-    given = [str(name) for name in sequence(record.results.get("classes"))]
+    given = list(record.results.classes)
     count = 0 if labels is None else int(labels.max(initial=-1)) + 1
     classes = [given[number] if number < len(given) else f"class {number}" for number in range(count)]
-    names = [str(name) for name in sequence(record.results.get("names"))]
+    names = list(record.results.names or ())
     rows = record.features.get("test_rows")
-    return Samples(None if labels is None else labels.astype(np.int64), classes, names, sprite, rows)
+    return HeldOut(None if labels is None else labels.astype(np.int64), classes, names, sprite, rows)
 
 
 def _finite_rows(array: np.ndarray | None) -> tuple[Float[np.ndarray, "n d"], Int[np.ndarray, " n"]] | None:

@@ -1,7 +1,7 @@
-"""The sections of a run's page: each takes the record, and is None when the run has nothing to say there."""
+"""The sections of a run's page: each takes the record, and is None when the run has no results for it."""
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,20 +23,38 @@ from vergence.report.pieces import (
     stacked,
     table,
 )
-from vergence.report.record import Record, finite, flat, mapping, sequence
-from vergence.report.summary import accuracy_rows
+from vergence.report.plain import cost_and_gain
+from vergence.report.record import Record, flat, mapping
+from vergence.runs.results import Layer, Number, Proof, Reading, Score
+
+
+def findings(record: Record) -> Section | None:
+    """What was found, apart: of the rows, of pairs and labels, of the learning; what it costs and what was tried."""
+    found = record.results
+    if not found.verdicts:
+        return None
+    groups = {"rows": "The rows", "pairs": "Pairs and labels", "learning": "The learning"}
+    verdicts = [[groups.get(about, about), each.label, each.sentence] for about, each in found.verdicts.items()]
+    listed = [
+        [each.fault, each.level, each.sentence, cost_and_gain(each) or None, each.advice] for each in found.findings
+    ]
+    heading = ["finding", "kind", "what was seen", "cost, and what was tried", "advice"]
+    return section(
+        "What was found",
+        table(["about", "verdict", ""], verdicts),
+        table(heading, listed) if listed else None,
+    )
 
 
 def recommendations(record: Record) -> Section | None:
     """What to change: each piece of advice with the measurement behind it and the override that does it."""
-    rows = [mapping(row) for row in sequence(record.results.get("recommendations"))]
-    cells = [[row.get("sentence"), row.get("measurement"), row.get("override")] for row in rows]
+    cells = [[row.sentence, row.measurement, row.override] for row in record.results.recommendations]
     return section("What to change", table(["advice", "because", "override"], cells)) if cells else None
 
 
 def learning(record: Record) -> Section | None:
     """The loss, where it stands, the path in the alignment-uniformity plane, and what was measured on the way."""
-    heat = {key: value for key, value in mapping(record.results.get("thermometer")).items() if finite(value)}
+    heat = record.results.thermometer
     left = [_loss(record, heat), _thermometer(heat)]
     measured = _progress(record, "knn", "kNN accuracy") or _progress(record, "effective_rank", "effective rank")
     right = [_plane(record), measured]
@@ -46,57 +64,67 @@ def learning(record: Record) -> Section | None:
 
 def accuracies(record: Record) -> Section | None:
     """What the representation is worth, beside an untrained encoder and the raw input."""
-    rows = accuracy_rows(record)
+    rows = record.results.accuracy
     if not rows:
         return None
-    best = max(rows, key=lambda row: row["accuracy"])
-    caption = "An encoder no better than its untrained self has learned nothing that these labels ask for."
-    words = f"{percent(best['accuracy'])}, of {best['features']} by {best['classifier']}"
+    best = max(rows, key=lambda row: row.accuracy)
+    caption = "An encoder that is no better than an untrained one has learned nothing that predicts these labels."
+    words = f"{percent(best.accuracy)}, of {best.features} by {best.classifier}"
     drawing = picture(
         figures.accuracies(rows), caption, description=f"{len(rows)} accuracies, all in the table; the best is {words}."
     )
     columns = [(drawing, _label_curves(record)), (_accuracy_table(rows), _layers(record))]
     joined = [Markup("").join(piece for piece in column if piece) for column in columns]
-    return section("What it is worth", side_by_side(*joined), formulas(row["classifier"] for row in rows))
+    return section("What it is worth", side_by_side(*joined), formulas(row.classifier for row in rows))
 
 
 def geometry(record: Record) -> Section | None:
-    """The spectrum of the representation, and every diagnostic with its interval and its n."""
-    entries = {name.replace("_", " "): entry for name, entry in mapping(record.results.get("diagnostics")).items()}
-    groups = {name: entry for name, entry in entries.items() if isinstance(entry, Mapping) and "value" not in entry}
-    rows = [[linked(name), *_diagnostic(entry)] for name, entry in entries.items() if name not in groups]
-    folded = [details(name.capitalize(), table(["", "value"], entry.items())) for name, entry in groups.items()]
+    """The spectrum of the representation, and every diagnostic with its interval, its n and its meaning."""
+    entries = record.results.diagnostics
+    groups = {name: entry for name, entry in entries.items() if entry.value is None and entry.more}
+    rows = [[_titled(name, entry), *_diagnostic(entry)] for name, entry in entries.items() if name not in groups]
+    folded = [
+        details(_title(name, entry).capitalize(), table(["", "value"], entry.more.items()))
+        for name, entry in groups.items()
+    ]
     listing = table(["diagnostic", "value", "interval", "n", "remarks"], rows) if rows else None
-    return section("Geometry", side_by_side(_spectrum(record), Markup("").join(folded)), listing, formulas(entries))
+    meanings = [[_title(name, entry), entry.meaning] for name, entry in entries.items() if entry.meaning]
+    explained = details("What each is", table(["", ""], meanings)) if meanings else None
+    return section("Geometry", side_by_side(_spectrum(record), Markup("").join(folded)), listing, explained)
+
+
+def _title(name: str, entry: Number) -> str:
+    return entry.title or name.replace("_", " ")
+
+
+def _titled(name: str, entry: Number) -> Markup:
+    return Markup('<span title="{}">{}</span>').format(entry.meaning, _title(name, entry))
 
 
 def certificates(record: Record) -> Section | None:
     """Inequalities of the theory with both sides measured; a violated one is a finding."""
-    rows = [mapping(row) for row in sequence(record.results.get("certificates"))]
-    keys = ("statement", "verdict", "left", "right", "slack", "source")
-    cells = [[*(row.get(key) for key in keys), mapping(row.get("assumptions"))] for row in rows]
-    listing = table([*keys, "assumptions"], cells) if cells else None
+    rows = record.results.certificates
+    cells = [[row.statement, row.verdict, row.left, row.right, row.slack, row.source, row.assumptions] for row in rows]
+    keys = ["statement", "verdict", "left", "right", "slack", "source", "assumptions"]
+    listing = table(keys, cells) if cells else None
     return section("Certificates", listing, *(_terms(row) for row in rows), *(_trade_off(row) for row in rows))
 
 
-def _terms(certificate: Mapping[str, Any]) -> Markup | None:
-    terms = mapping(certificate.get("terms"))
-    return details(f"Terms of: {certificate.get('statement')}", table(["", "value"], terms.items())) if terms else None
+def _terms(proof: Proof) -> Markup | None:
+    return details(f"Terms of: {proof.statement}", table(["", "value"], proof.terms.items())) if proof.terms else None
 
 
-def _trade_off(certificate: Mapping[str, Any]) -> Markup | None:
-    curves = mapping(certificate.get("curves"))
-    if not {"epsilon", "R", "rho", "bound"} <= set(curves):
+def _trade_off(proof: Proof) -> Markup | None:
+    if not {"epsilon", "R", "rho", "bound"} <= set(proof.curves):
         return None
-    figure = figures.trade_off(curves, chance=mapping(certificate.get("terms")).get("chance error"))
+    figure = figures.trade_off(proof.curves, chance=proof.terms.get("chance error"))
     words = "Epsilon, at the best delta: a larger one leaves fewer samples unstable and asks more of the centers."
     return picture(figure, words, description="The bound on the error and its parts against epsilon.")
 
 
 def data(record: Record) -> Section | None:
     """Notes, and the files that could not be read."""
-    notes = [str(note) for note in sequence(record.results.get("notes"))]
-    skipped = [sequence(row) for row in sequence(record.results.get("skipped")) if len(sequence(row)) == 2]
+    notes, skipped = record.results.notes, record.results.skipped
     listing = (
         details(f"Files that were skipped: {len(skipped):,}", table(["file", "reason"], skipped)) if skipped else None
     )
@@ -128,52 +156,49 @@ def missing(record: Record) -> Section | None:
 
 def _label_curves(record: Record) -> Markup | None:
     """Accuracy along the number of labels, beside the baselines."""
-    known = ("per_class", "accuracy", "spread")
-    stored = [mapping(row) for row in sequence(record.results.get("few_labels"))]
-    rows = [{"features": "features", **row} for row in stored if all(finite(row.get(key)) for key in known)]
+    rows = record.results.few_labels
     if not rows:
         return None
-    draws = max(row.get("draws", 1) for row in rows)
-    ends = [f"{row['features']} {percent(row['accuracy'])}" for row in rows if row["per_class"] == rows[0]["per_class"]]
+    draws, least = max(row.draws or 1 for row in rows), rows[0].per_class
+    ends = [f"{row.features} {percent(row.accuracy)}" for row in rows if row.per_class == least]
     return picture(
         figures.label_curves(rows),
         f"How many labels it takes: nearest class center, mean over {draws} draws of the labeled samples; "
         "the band is one standard deviation over the draws.",
-        description=f"Accuracy against labels of each class. With {rows[0]['per_class']:.0f}: {', '.join(ends)}.",
+        description=f"Accuracy against labels of each class. With {least:.0f}: {', '.join(ends)}.",
     )
 
 
 def _layers(record: Record) -> Markup | None:
-    """A probe after every layer: where the classes part, and where the objective throws them away."""
-    rows = [mapping(row) for row in sequence(record.results.get("layers"))]
-    known = [row for row in rows if finite(row.get("accuracy"))]
-    cells = [[row.get("layer"), row.get("width"), percent(row["accuracy"]), _share_interval(row)] for row in known]
+    """A probe after every layer: where the classes become separable, and where the objective discards them."""
+    cells = [[row.layer, row.width, percent(row.accuracy), _share_interval(row)] for row in record.results.layers]
     caption = "A linear probe after every layer"
     return table(["layer", "width", "accuracy", "interval"], cells, caption=caption) if cells else None
 
 
-def _share_interval(row: Mapping[str, Any]) -> str | None:
+def _share_interval(row: Score | Layer) -> str | None:
     return _interval(row, lambda share: f"{100 * share:.1f}")
 
 
-def _accuracy_table(rows: Sequence[Mapping[str, Any]]) -> Markup:
+def _accuracy_table(rows: Sequence[Score]) -> Markup:
     """A line per classifier and labels, a column per kind of features."""
-    kinds = dict.fromkeys(row["features"] for row in rows)
+    kinds = dict.fromkeys(row.features for row in rows)
     cells: dict[Markup, dict[str, Markup]] = {}
     for row in rows:
-        line = cells.setdefault(stacked(linked(row["classifier"]), row["labels"]), {})
-        line[row["features"]] = stacked(percent(row["accuracy"]), _share_interval(row))
-    counts = sorted({row["n"] for row in rows if finite(row.get("n"))})
+        line = cells.setdefault(stacked(linked(row.classifier), row.labels), {})
+        line[row.features] = stacked(percent(row.accuracy), _share_interval(row))
+    counts = sorted({row.n for row in rows if row.n is not None})
     caption = f"Accuracy and its interval on n = {shown(counts)} held-out samples" if counts else ""
     lines = [[heading, *(line.get(kind) for kind in kinds)] for heading, line in cells.items()]
     return table(["classifier", *kinds], lines, caption=caption)
 
 
-def _loss(record: Record, heat: Mapping[str, Any]) -> Markup | None:
+def _loss(record: Record, heat: Reading | None) -> Markup | None:
     steps, loss = record.series("step", "loss")
     if not len(steps):
         return None
-    levels = {key: heat[key] for key in ("chance", "floor", "random") if key in heat}
+    known = {} if heat is None else {"chance": heat.chance, "floor": heat.floor, "random": heat.random}
+    levels = {key: value for key, value in known.items() if value is not None}
     words = "".join(f" {name.capitalize()} is {value:.3f}." for name, value in levels.items())
     return picture(
         figures.loss_curve(steps, loss, **levels),
@@ -182,16 +207,16 @@ def _loss(record: Record, heat: Mapping[str, Any]) -> Markup | None:
     )
 
 
-def _thermometer(heat: Mapping[str, Any]) -> Markup | None:
-    if not {"position", "chance", "floor"} <= heat.keys():
+def _thermometer(heat: Reading | None) -> Markup | None:
+    if heat is None or heat.position is None:
         return None
-    positions = {"this run": float(heat["position"])}
-    if "random" in heat and heat["chance"] != heat["floor"]:
-        positions["random embeddings"] = (heat["chance"] - heat["random"]) / (heat["chance"] - heat["floor"])
+    positions = {"this run": heat.position}
+    if heat.random is not None and heat.chance != heat.floor:
+        positions["random embeddings"] = (heat.chance - heat.random) / (heat.chance - heat.floor)
     return picture(
-        figures.thermometer(positions, chance=float(heat["chance"]), floor=float(heat["floor"])),
+        figures.thermometer(positions, chance=heat.chance, floor=heat.floor),
         "The thermometer: where the loss stands between collapse and the best that is attainable.",
-        description=f"The loss stands at {heat['position']:.2f} of the way from chance to floor.",
+        description=f"The loss stands at {heat.position:.2f} of the way from chance to floor.",
     )
 
 
@@ -199,7 +224,8 @@ def _plane(record: Record) -> Markup | None:
     steps, align, uniform = record.series("step", "alignment", "uniformity")
     if not len(steps):
         return None
-    floor = record.diagnostic("uniformity", "floor")
+    uniformity = record.results.diagnostics.get("uniformity")
+    floor = uniformity.more.get("floor") if uniformity is not None else None
     return picture(
         figures.alignment_uniformity_plane(align, uniform, steps=steps, floor=floor),
         "Alignment and uniformity along training: lower left is better.",
@@ -217,26 +243,22 @@ def _progress(record: Record, key: str, label: str) -> Markup | None:
 
 
 def _spectrum(record: Record) -> Markup | None:
-    stored = sequence(mapping(record.results.get("spectrum")).get("singular_values"))
-    values = [float(value) for value in stored if finite(value)]
+    values = record.results.singular_values
     if not values:
         return None
-    rank = record.diagnostic("effective_rank")
+    rank = record.results.number("effective_rank")
     words = f"{len(values)} singular values" + ("" if rank is None else f", effective rank {rank:.1f}")
-    caption = "The spectrum: a slow fall uses many directions, a cliff means that the others have died."
+    caption = "The spectrum: a slow decay uses many directions; after a sharp drop the remaining directions are unused."
     return picture(figures.spectrum(np.array(values), effective_rank=rank), caption, description=f"{words}.")
 
 
-def _interval(row: Mapping[str, Any], form: Callable[[float], str]) -> str | None:
-    known = finite(row.get("low")) and finite(row.get("high"))
-    return f"{form(row['low'])} to {form(row['high'])}" if known else None
+def _interval(row: Number | Score | Layer, form: Callable[[float], str]) -> str | None:
+    return None if row.low is None or row.high is None else f"{form(row.low)} to {form(row.high)}"
 
 
-def _diagnostic(entry: Any) -> list[Any]:
+def _diagnostic(entry: Number) -> list[Any]:
     """Value, interval, n, and whatever else the diagnostic carries."""
-    parts = entry if isinstance(entry, Mapping) else {"value": entry}
-    known = ("value", "low", "high", "n", "method")
-    worth = {key: mapping(value).get("value", value) for key, value in parts.items() if key not in known}
+    worth = {key: mapping(value).get("value", value) for key, value in entry.more.items()}
     rest = [f"{key.replace('_', ' ')} {shown(value)}" for key, value in worth.items()]
-    remarks = "; ".join([*rest, *([f"interval by {parts['method']}"] if parts.get("method") else [])])
-    return [parts.get("value"), _interval(parts, shown), parts.get("n"), remarks or None]
+    remarks = "; ".join([*rest, *([f"interval by {entry.method}"] if entry.method else [])])
+    return [entry.value, _interval(entry, shown), entry.n, remarks or None]

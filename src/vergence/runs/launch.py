@@ -4,50 +4,18 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
-from types import FrameType
 
 import torch
 from torch import distributed
 
-from vergence.learning.collectives import gather
+from vergence.runs.signals import Signals, Stopped
 
-SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
+__all__ = ["Signals", "Stopped", "available", "joined", "resuming", "start"]
+
 PATIENCE = timedelta(minutes=30)  # how long a process waits for the others, for instance while one of them evaluates
-
-
-class Stopped(RuntimeError):
-    """A signal asked for an end; the run is saved and can be resumed."""
-
-
-class Signals:
-    """Notices a request to stop, so that the loop can end between two steps; the second Ctrl-C ends at once."""
-
-    def __init__(self) -> None:
-        self.received: int | None = None
-
-    def __enter__(self) -> "Signals":
-        self._before = {}
-        if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.signal(number, self._note) for number in SIGNALS}
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def anywhere(self) -> bool:
-        """Whether any process was asked to stop: all of them must stop after the same step."""
-        flag = torch.tensor([self.received is not None])
-        return bool(gather(flag).any())
-
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        if number == signal.SIGINT and self.received == signal.SIGINT:
-            raise KeyboardInterrupt
-        self.received = number
 
 
 def joined() -> bool:
@@ -64,10 +32,11 @@ def joined() -> bool:
     return True
 
 
-def start(arguments: Sequence[str], *, devices: int, restarts: int = 3) -> int:
+def start(arguments: Sequence[str], *, devices: int, restarts: int = 3, saying: Callable[[], str] = lambda: "") -> int:
     """Run ``python -m vergence ARGUMENTS`` in several processes under torchrun; return its exit status.
 
-    A process that dies is started again with all the others, and the run continues from its last checkpoint.
+    A process that dies is started again with all the others, and the run continues from its last checkpoint. Stopped by
+    a signal, it stops them all; ``saying`` gives the sentence on what is saved then.
     """
     # Without this, processes that are started again meet the leftovers of the first attempt in the shared store.
     environment = {**os.environ, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
@@ -81,12 +50,14 @@ def start(arguments: Sequence[str], *, devices: int, restarts: int = 3) -> int:
             if signals.received is not None:
                 process.send_signal(signal.SIGTERM)
                 process.wait()
-                raise Stopped("Stopped; saved. --resume continues.")
+                raise Stopped(f"Stopped. {saying()}")
     return status
 
 
 def available(devices: int) -> None:
-    """Refuse more processes than there are accelerators, or processors where there are none."""
+    """Refuse no processes, and more than there are accelerators, or processors where there are none."""
+    if devices < 1:
+        raise ValueError(f"--devices must be at least 1, got {devices}.")
     accelerators = torch.accelerator.device_count() if torch.accelerator.current_accelerator() else 0
     there = accelerators or os.cpu_count() or 1
     if devices > there:

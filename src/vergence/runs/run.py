@@ -23,6 +23,8 @@ from vergence.config import Config
 MANIFEST = "manifest.json"
 TENSORS = "tensors.safetensors"
 FACTS = "facts.json"
+LOCK = ".lock"
+EXACT = 2**53  # whole numbers beyond it are not exact in JSON
 
 
 @dataclass(frozen=True)
@@ -51,17 +53,23 @@ class Run:
             run.check_same(config)
             run.lengthen(config)
             return run
-        if overwrite and there:
-            run.clear()
-        elif run.path.exists() and any(entry.suffix != ".part" for entry in run.path.iterdir()):
+        if not (overwrite and there) and run.occupied():
             what = "holds a run" if there else "is not empty"
             raise FileExistsError(
                 f"{path} {what}. Continue it with --resume, replace it with --overwrite, or name another."
             )
         with run.writable():
             run.path.mkdir(parents=True, exist_ok=True)
+        with run.locked(), run.writable():  # what another process is training is never cleared
+            run.clear()
             run.write_text("config.yaml", config.to_yaml())
         return run
+
+    def occupied(self) -> bool:
+        """Whether something of anyone's is in the directory; locks and half-written files do not count."""
+        with self.writable():
+            entries = list(self.path.iterdir()) if self.path.exists() else []
+        return any(entry.suffix != ".part" and entry.name != LOCK for entry in entries)
 
     def check_same(self, config: Config) -> None:
         """Refuse to continue under another config, naming each difference; more epochs are allowed.
@@ -105,16 +113,17 @@ class Run:
         """Hold the directory: two processes cannot train in one run. The lock dies with the process."""
         import fcntl
 
-        with self.writable():
-            lock = open(self.path / ".lock", "w")  # noqa: SIM115 - held as long as the context
-        with lock:
-            try:
+        with self.writable():  # a lock that is a link leads to someone else's file
+            lock = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        try:
+            with self.writable():
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                raise RuntimeError(
-                    f"Another process is using {self.path}. Wait for it, or name another run."
-                ) from error
+        except BlockingIOError as error:
+            raise RuntimeError(f"Another process is using {self.path}. Wait for it, or name another run.") from error
+        else:
             yield
+        finally:
+            os.close(lock)
 
     @contextlib.contextmanager
     def writable(self) -> Iterator[None]:
@@ -122,14 +131,15 @@ class Run:
         try:
             yield
         except OSError as error:
-            reason = f"Cannot write to the run directory {self.path}: {error.strerror}. Name another with --run."
+            reason = (
+                f"Cannot write to the run directory {self.path}: {error.strerror or error}. Name another with --run."
+            )
             raise type(error)(error.errno, reason) from error
 
     def clear(self) -> None:
+        """Remove what a run leaves; a symbolic link goes, and what it points to stays."""
         for name in CLEARED:
-            shutil.rmtree(self.path / name, ignore_errors=True)
-            if not (self.path / name).is_dir():
-                (self.path / name).unlink(missing_ok=True)
+            remove(self.path / name)
 
     def write_text(self, name: str, text: str) -> Path:
         return write_bytes(self.path / name, text.encode())
@@ -138,28 +148,42 @@ class Run:
         return self.write_text(name, json.dumps(value, indent=1, default=float) + "\n")
 
     def read_json(self, name: str) -> Any:
+        """The mapping in a file that ``write_json`` wrote; ``None`` where there is none."""
         path = self.path / name
-        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+        if not path.exists():
+            return None
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{path} is damaged ({error}). {_again(self.path, name)}") from error
+        if not isinstance(found, dict):
+            raise ValueError(
+                f"{path} is damaged: it holds {type(found).__name__}, not a mapping. {_again(self.path, name)}"
+            )
+        return found
 
     def log(self, row: Mapping[str, Any], *, name: str = "log.jsonl") -> None:
         with open(self.path / name, "a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
 
     def rows(self, name: str = "log.jsonl") -> list[dict[str, Any]]:
-        """The rows of a log; a line torn by a kill is left out."""
+        """The rows of a log; a line torn by a kill, or damaged in another way, is left out."""
+        return [row for line in self._lines(name) if (row := _logged(line)) is not None]
+
+    def _lines(self, name: str) -> list[str]:
         path = self.path / name
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        rows = []
-        for line in lines:
-            with contextlib.suppress(json.JSONDecodeError):
-                rows.append(json.loads(line))
-        return rows
+        return path.read_bytes().decode("utf-8", errors="replace").split("\n") if path.exists() else []
 
     def rewind(self, step: int, *, keep: int) -> None:
         """Drop the log rows after ``step``, which a resumed run writes again, and old checkpoints left by a kill."""
         for name in ("log.jsonl", "timing.jsonl"):
             if (self.path / name).exists():
-                kept = [json.dumps(row) for row in self.rows(name) if row["step"] <= step]
+                lines = [line for line in self._lines(name) if line.strip()]
+                rows = [row for line in lines if (row := _logged(line)) is not None]
+                if len(rows) < len(lines):
+                    left_out = f"{len(lines) - len(rows)} of {len(lines)} lines of {self.path / name}"
+                    warnings.warn(f"{left_out} cannot be read and are left out.", stacklevel=2)
+                kept = [json.dumps(row) for row in rows if row["step"] <= step]
                 self.write_text(name, "".join(f"{line}\n" for line in kept))
         self.prune("step", keep=keep)
 
@@ -170,25 +194,32 @@ class Run:
         home = self.path / "checkpoints"
         final = home / f"{series}-{checkpoint.step:09d}"
         part = home / f".{final.name}.part"
-        for left in home.glob(".*.part"):  # by a process that was killed while it saved
-            shutil.rmtree(left)
-        part.mkdir(parents=True)
         try:
+            for left in home.glob(".*.part"):  # by a process that was killed while it saved
+                remove(left)
+            part.mkdir(parents=True)
             _write_checkpoint(part, checkpoint)
-            shutil.rmtree(final, ignore_errors=True)
+            remove(final)
             os.rename(part, final)
         except OSError as error:
             shutil.rmtree(part, ignore_errors=True)
-            reason = f"Cannot save {final}: {error.strerror}. The checkpoint before it is kept."
-            raise type(error)(error.errno, reason) from error
+            raise type(error)(error.errno, f"Cannot save {final}: {error.strerror or error}. {self.kept()}") from error
         _flush(home)
         self.prune(series, keep=keep)
         return final
 
+    def kept(self) -> str:
+        """What a process that ends now leaves behind, in a sentence that is true."""
+        for path in reversed(self.checkpoints()):
+            if _fault(path) is None:
+                return f"Step {read_step(path)} is saved; --resume continues."
+        return "Nothing is saved yet; --resume starts from the beginning."
+
     def prune(self, series: str, *, keep: int) -> None:
         """Delete all checkpoints of a series but the newest ``keep``."""
         for old in self.checkpoints(series)[:-keep]:
-            shutil.rmtree(old, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                remove(old)
 
     def checkpoints(self, series: str = "step") -> list[Path]:
         """The checkpoint directories of a series, oldest first."""
@@ -199,7 +230,7 @@ class Run:
         for path in reversed(self.checkpoints() + (self.checkpoints("best") if best else [])):
             fault = _fault(path)
             if fault is None:
-                return _read(path)
+                return read_checkpoint(path)
             warnings.warn(f"Checkpoint {path} is damaged ({fault}); trying the one before it.", stacklevel=2)
         return None
 
@@ -222,6 +253,35 @@ CLEARED = (
     "report.html",
     "samples.json",
 )
+
+
+def remove(path: Path) -> None:
+    """Remove a file, a directory with all that is in it, or a symbolic link, but never what a link points to."""
+    if path.is_symlink() or not path.is_dir():
+        path.unlink(missing_ok=True)
+    else:
+        shutil.rmtree(path)
+
+
+def _logged(line: str) -> dict[str, Any] | None:
+    """A line of a log as a row of numbers by name, with its step; ``None`` where it is not one."""
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(row, dict) or not isinstance(row.get("step"), int) or row["step"] < 0:
+        return None
+    numbers = (isinstance(value, float) or (isinstance(value, int) and abs(value) <= EXACT) for value in row.values())
+    return row if all(numbers) else None
+
+
+def _again(run: Path, name: str) -> str:
+    """How a damaged file of a run is made again."""
+    if name == "results.json":
+        return f"`vergence doctor {run}` makes it again."
+    if name == "samples.json":
+        return f"`vergence train --run {run} --resume` makes it again."
+    return "Remove it to go on."
 
 
 def environment() -> dict[str, Any]:
@@ -290,13 +350,24 @@ def _fault(path: Path) -> str | None:
         for name in (TENSORS, FACTS):
             if hashlib.sha256((path / name).read_bytes()).hexdigest() != digests[name]:
                 return f"{name} does not match its checksum"
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        if not isinstance(json.loads((path / FACTS).read_bytes())["step"], int):
+            return f"{FACTS} names no step"
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         return f"unreadable manifest or file: {error}"
     return None
 
 
-def _read(path: Path) -> Checkpoint:
+def read_step(path: Path) -> int:
+    return json.loads((path / FACTS).read_bytes())["step"]
+
+
+def read_checkpoint(path: Path) -> Checkpoint:
+    """A checkpoint whose checksums agree."""
+    from safetensors import SafetensorError
     from safetensors.torch import load as deserialize
 
     facts = json.loads((path / FACTS).read_bytes())
-    return Checkpoint(facts["step"], deserialize((path / TENSORS).read_bytes()), facts)
+    try:
+        return Checkpoint(facts["step"], deserialize((path / TENSORS).read_bytes()), facts)
+    except SafetensorError as error:
+        raise ValueError(f"{path / TENSORS} is not a file of tensors: {error}") from error

@@ -105,7 +105,9 @@ def mlflow(run: Run, *, told: int = 0) -> Iterator[Tell]:
         library.end_run()
 
 
-TRACKERS = Table("tracker", {"tensorboard": tensorboard, "wandb": wandb, "trackio": trackio, "mlflow": mlflow}, room="trackers")
+TRACKERS = Table(
+    "tracker", {"tensorboard": tensorboard, "wandb": wandb, "trackio": trackio, "mlflow": mlflow}, room="trackers"
+)
 
 
 def _after(told: int, tell: Tell) -> Tell:

@@ -1,52 +1,86 @@
-"""``vergence compare``: what the results of several runs say side by side."""
+"""``vergence compare``: what the results of several runs say side by side, of like with like."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from vergence import report
 from vergence.diagnostics import selection
 from vergence.diagnostics.selection import Ranking
-from vergence.runs.results import Answer
+from vergence.runs import results
+from vergence.runs.results import TRAINED, Answer, Results
 from vergence.runs.run import Run, write_bytes
+
+# Runs that differ here were not given the same problem: their accuracies and losses are not comparable.
+SAME_DATA = ("data", "limit", "size")
+# Losses of runs that differ here have different scales, so that only thermometer positions are comparable.
+SAME_LOSS = ("method", "batch", "objective", "heads")
 
 
 def compare(runs: tuple[Path, ...], *, output: Path | None = None) -> Answer:
-    """Set several runs side by side: accuracies, thermometers, geometry, and the settings in which they differ."""
-    rows = {str(path): cells(Run(path)) for path in runs}
-    columns = list(dict.fromkeys(key for row in rows.values() for key in row))
-    width = max(len(name) for name in rows)
-    lines = [" " * width + "  " + "  ".join(columns)]
-    for name, row in rows.items():
-        lines.append(f"{name:{width}}  " + "  ".join(f"{row.get(key, ''):>{len(key)}}" for key in columns))
+    """Set several runs side by side: accuracies, thermometers, geometry, and the settings in which they differ.
+
+    Runs on different data are shown in groups of their own. The label-free scores rank runs of one group only.
+    """
+    if not runs:
+        raise ValueError("Nothing to compare: name at least one run directory.")
+    groups = like_with_like(runs)
+    lines: list[str] = []
+    for name, members in groups.items():
+        lines += [
+            *([f"On {name}:"] if len(groups) > 1 else []),
+            *_table({str(path): cells(Run(path)) for path in members}),
+        ]
+    if len(groups) > 1:
+        lines.append("These runs were trained on different data: numbers of different groups are not comparable.")
+    rankings = {name: _ranked(members) for name, members in groups.items()}
+    lines += [order(ranking) for found in rankings.values() for ranking in found]
     if output is not None:
         write_bytes(Path(output), report.compare([Path(path) for path in runs]).encode())
         lines.append(f"Page: {output}")
-    found = {str(path): Run(path).read_json("results.json") or {} for path in runs}
-    rankings = label_free(found) if len(found) > 1 else ()
-    lines += [order(ranking) for ranking in rankings]
-    return Answer(tuple(lines), {"runs": rows, "selection": [ranking.to_dict() for ranking in rankings]})
+    values = {
+        "runs": {str(path): cells(Run(path)) for path in runs},
+        "groups": {name: [str(path) for path in members] for name, members in groups.items()},
+        "selection": [ranking.to_dict() for found in rankings.values() for ranking in found],
+    }
+    return Answer(tuple(lines), values)
+
+
+def like_with_like(runs: Sequence[Path]) -> dict[str, list[Path]]:
+    """Runs grouped by the data they were trained on."""
+    groups: dict[str, list[Path]] = {}
+    for path in runs:
+        config = Run(path).config
+        limit, size = (f", {name} {value}" if (value := getattr(config, name)) else "" for name in ("limit", "size"))
+        groups.setdefault(f"{config.data}{limit}{size}", []).append(path)
+    return groups
 
 
 def cells(run: Run) -> dict[str, str]:
-    """A run as one line of a comparison."""
-    results, config = run.read_json("results.json") or {}, run.config
-    found = {"method": config.method, "encoder": config.encoder, "epochs": str(config.epochs)}
-    found["verdict"] = results.get("verdict", {}).get("label", "not examined")
-    for entry in results.get("accuracy", ()):
-        if entry["features"] == "trained encoder":
-            found[f"{entry['classifier']}, {entry['labels']}"] = f"{entry['accuracy']:.3f}"
+    """A run as one line of a comparison; of its loss, the place between chance and floor, which batches do not move."""
+    found, config = results.read(run.path), run.config
+    line = {
+        "method": config.method,
+        "encoder": config.encoder,
+        "epochs": str(config.epochs),
+        "batch": str(config.batch),
+    }
+    line["verdict"] = found.verdict.label if found else "not examined"
+    for row in found.accuracy if found else ():
+        if row.features == TRAINED:
+            line[f"{row.classifier}, {row.labels}"] = f"{row.accuracy:.3f}"
+    if found and found.thermometer and found.thermometer.position is not None:
+        line["thermometer"] = f"{found.thermometer.position:.2f}"
     for name in ("alignment", "uniformity", "effective_rank"):
-        if name in results.get("diagnostics", {}):
-            found[name] = f"{results['diagnostics'][name]['value']:.3f}"
-    return found
+        if found and (value := found.number(name)) is not None:
+            line[name] = f"{value:.3f}"
+    return line
 
 
-def label_free(found: Mapping[str, Mapping[str, Any]]) -> tuple[Ranking, ...]:
-    """Runs ranked by each label-free score; where all have labels, how well each score ranked them."""
-    accuracy = {name: probe for name, results in found.items() if (probe := _probed(results)) is not None}
-    diagnostics = {name: results.get("diagnostics", {}) for name, results in found.items()}
-    return selection(diagnostics, accuracy if len(accuracy) == len(found) else None)
+def label_free(found: Mapping[str, Results]) -> tuple[Ranking, ...]:
+    """Rows ranked by each label-free score; where all have labels, how well each score ranked them."""
+    accuracy = {name: probe for name, each in found.items() if (probe := _probed(each)) is not None}
+    numbers = {name: {key: entry.value for key, entry in each.diagnostics.items()} for name, each in found.items()}
+    return selection(numbers, accuracy if len(accuracy) == len(found) else None)
 
 
 def order(ranking: Ranking) -> str:
@@ -58,7 +92,30 @@ def order(ranking: Ranking) -> str:
     return f"{line} (rank correlation with the probe {ranking.agreement:.2f} [{low:.2f}, {high:.2f}])"
 
 
-def _probed(results: Mapping[str, Any]) -> float | None:
+def _ranked(members: Sequence[Path]) -> tuple[Ranking, ...]:
+    """Label-free rankings of one group; losses take part only where they have one scale."""
+    found = {str(path): each for path in members if (each := results.read(path)) is not None}
+    if len(found) < 2:
+        return ()
+    configs = [Run(path).config for path in found]
+    one_scale = all(getattr(each, key) == getattr(configs[0], key) for each in configs for key in SAME_LOSS)
+    return tuple(ranking for ranking in label_free(found) if one_scale or ranking.score != "held_out_loss")
+
+
+def _table(rows: Mapping[str, Mapping[str, str]]) -> list[str]:
+    columns = list(dict.fromkeys(key for row in rows.values() for key in row))
+    width = max(len(name) for name in rows)
+    widths = {key: max(len(key), *(len(row.get(key, "")) for row in rows.values())) for key in columns}
+    head = " " * width + "  " + "  ".join(f"{key:>{widths[key]}}" for key in columns)
+    return [
+        head,
+        *(
+            f"{name:{width}}  " + "  ".join(f"{row.get(key, ''):>{widths[key]}}" for key in columns)
+            for name, row in rows.items()
+        ),
+    ]
+
+
+def _probed(found: Results) -> float | None:
     """The accuracy of the first linear probe, where there is one."""
-    entries = (row for row in results.get("accuracy", ()) if row["classifier"].startswith("linear probe"))
-    return next((float(entry["accuracy"]) for entry in entries), None)
+    return next((row.accuracy for row in found.accuracy if row.classifier.startswith("linear probe")), None)

@@ -1,9 +1,6 @@
 """``vergence doctor``: what you have; of a run, of arrays, of a loss, of several. The verdict, then its evidence."""
 
-import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,49 +9,71 @@ import torch
 from safetensors.torch import load_file
 from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
-from torch.nn.functional import normalize
 
-from vergence import evaluation, features
+from vergence import diagnostics, evaluation, features, tables, values
 from vergence import report as pages
+from vergence.counters import drawn
 from vergence.data.embeddings import read_embeddings
-from vergence.data.files import label_file
-from vergence.diagnostics import faults, parts, thermometer
-from vergence.diagnostics.arrays import Array, labels_for, shape
-from vergence.diagnostics.faults import Finding
+from vergence.data.files import label_file, label_values, usable_numbers
+from vergence.diagnostics import FAULTS, SCALES, Diagnosis, thermometer
+from vergence.diagnostics.arrays import Array, labels_for
+from vergence.diagnostics.label_trials import comparable
+from vergence.diagnostics.measures import plain
 from vergence.diagnostics.recommendations import recommendations
 from vergence.methods import customized
 from vergence.report.plain import spoken
-from vergence.runs import assembly
-from vergence.runs.results import Answer
+from vergence.runs import assembly, results
+from vergence.runs.results import RAW, TRAINED, UNTRAINED, Answer, Results, Score, record
 from vergence.runs.run import Run
 from vergence.stages import compare
-from vergence.theory import Certificate, generalization_bound, limit_of_contrastive
+from vergence.tables import UnknownName
+from vergence.theory import RESULTS, Certificate
 
-BASELINE_SAMPLES = 10_000  # samples of each split that layers are probed on, at most
+PROBED = 10_000  # samples of each split that layers are probed on, at most
 CERTIFIED = 300  # rows of anyone's embeddings that theorems are held against, as many as a run keeps views of
-WHOLE = ("thermometer", "spectrum", "collapse")  # measured things with a place of their own in results.json
-CLASSIFIERS = (evaluation.linear_probe, evaluation.knn, evaluation.nearest_center)
 FEW = 5  # labels of each class in the few-label setting
 
 Split = tuple[Array, Array, Array, Array]  # training rows and labels, test rows and labels
 
+WIDTH = 128  # dimensions of the embeddings that a loss alone is taken to come from
+
+# Which options each kind of target uses; any other is refused by name.
+USED = {
+    "run": {"layers", "protocol"},
+    "several": {"labels", "drop_nan", "layers", "protocol"},
+    "embeddings": {
+        "labels", "second_view", "z1", "z2", "objective", "loss", "batch", "drop_nan", "output", "protocol",
+    },
+    "encoder": {
+        "data", "labels", "second_view", "z1", "z2", "objective", "loss", "batch", "drop_nan", "output", "protocol",
+    },
+    "loss": {"objective", "loss", "batch", "width"},
+}  # fmt: skip
+KINDS = {
+    "run": "a run, which has labels, views and a loss of its own",
+    "several": "several runs or files",
+    "embeddings": "embeddings",
+    "encoder": "an encoder",
+    "loss": "a loss alone",
+}
+
 
 def doctor(
-    target: Array | None = None,
+    target: Any | None = None,
     others: tuple[str, ...] = (),
     *,
-    labels: Array | None = None,
-    second_view: Array | None = None,
-    z1: Array | None = None,
-    z2: Array | None = None,
+    labels: Any | None = None,
+    second_view: Any | None = None,
+    z1: Any | None = None,
+    z2: Any | None = None,
     objective: str | None = None,
     loss: float | None = None,
     batch: int | None = None,
-    width: int = 128,
+    width: int = WIDTH,
     drop_nan: bool = False,
     fail_on: str = "",
     output: Path | None = None,
-    data: Array | None = None,
+    data: Any | None = None,
     layers: bool = False,
     protocol: Literal["lbfgs", "saga"] = "lbfgs",
     **hyperparameters: Any,
@@ -65,219 +84,38 @@ def doctor(
     embeddings of two views of the same samples (``second_view`` pairs ``target`` itself with another view). From
     Python, ``target`` may be an encoder, with the ``data`` to encode. With ``others``, runs or files, all are ranked.
     """
-    if others:
-        choices = {"labels": labels, "drop_nan": drop_nan, "fail_on": fail_on, "layers": layers, "protocol": protocol}
-        return _ranked((target, *others), **choices)
-    if isinstance(target, torch.nn.Module):
+    check_alarms(fail_on)
+    given = {
+        "labels": labels, "second_view": second_view, "z1": z1, "z2": z2, "objective": objective, "loss": loss,
+        "batch": batch, "width": None if width == WIDTH else width, "drop_nan": drop_nan or None, "output": output,
+        "data": data, "layers": layers or None, "protocol": None if protocol == "lbfgs" else protocol,
+    }  # fmt: skip
+    kind = target_kind(target, others)
+    refuse_unused(kind, {name for name, value in given.items() if value is not None})
+    hyperparameters = _checked_hyperparameters(objective, hyperparameters)
+    if kind == "several":
+        choices = {"labels": labels, "drop_nan": drop_nan, "layers": layers, "protocol": protocol}
+        return of_several((target, *others), fail_on=fail_on, **{key: value for key, value in choices.items() if value})
+    if kind == "loss":
+        found = of_loss(objective, loss, batch=batch, width=width, **hyperparameters)
+        return _answer(found, fail_on)
+    if kind == "run":
+        found = of_run(Run(target), protocol=protocol, layers=layers)
+        page = pages.write(target)
+        return _answer(found, fail_on, f"Rewritten: {Path(target) / results.FILE}, {page}")
+    if isinstance(target, nn.Module):
         target = features.encoded(target, _embeddings(data, drop_nan=drop_nan))
-    if target is None:
-        results = _loss_alone(objective, loss, batch=batch, width=width, **hyperparameters)
-    elif isinstance(target, str | Path) and (Path(target) / "config.yaml").exists():
-        results = of_run(Run(target), protocol=protocol)
-        if layers:
-            results["layers"] = probed_layers(Run(target), protocol=protocol)
-            Run(target).write_json("results.json", results)
-        pages.write(target)
-    else:
-        h, z1, z2 = (_embeddings(source, drop_nan=drop_nan) for source in (target, z1, z2))
-        if second_view is not None:
-            z1, z2 = h, _embeddings(second_view, drop_nan=drop_nan)
-        options = {"objective": objective, "loss": loss, "batch": batch, "protocol": protocol, **hyperparameters}
-        labels = _labels(labels)
-        results = certified(examine(h, z1=z1, z2=z2, labels=labels, **options).to_dict(), pairs(z1, z2, labels))
-        if output is not None:
-            Path(output).mkdir(parents=True, exist_ok=True)
-            Run(output).write_json("results.json", results)
-            features.save(Path(output) / "features.safetensors", features.from_arrays(h, labels).tensors("test"))
-            pages.write(output)
-    return Answer(tuple(spoken(results)), results, failed=_alarmed(results, fail_on))
+    h, z1, z2 = (_embeddings(source, drop_nan=drop_nan) for source in (target, z1, z2))
+    if second_view is not None:
+        z1, z2 = h, _embeddings(second_view, drop_nan=drop_nan)
+    known = _labels(labels)
+    options = {"objective": objective, "loss": loss, "batch": batch, "protocol": protocol, **hyperparameters}
+    found = of_arrays(h, z1=z1, z2=z2, labels=known, **options)
+    return _answer(found, fail_on, *(_paged(found, h, known, Path(output)) if output is not None else ()))
 
 
-@dataclass(frozen=True)
-class Examination:
-    """What was found. ``to_dict()`` is the content of results.json."""
-
-    label: str
-    sentence: str
-    evidence: tuple[str, ...]
-    findings: tuple[Finding, ...]
-    measured: Mapping[str, Any]
-    accuracy: tuple[Mapping[str, Any], ...]
-    few_labels: tuple[Mapping[str, Any], ...]
-    recommendations: tuple[Mapping[str, Any], ...]
-    notes: tuple[str, ...]
-
-    @property
-    def faults(self) -> tuple[str, ...]:
-        """The names of the faults, gravest first."""
-        return tuple(finding.fault for finding in self.findings)
-
-    def to_dict(self) -> dict[str, Any]:
-        wholes = {name: self.measured[name].to_dict() for name in WHOLE if name in self.measured}
-        numbers = {name: _plain(value) for name, value in self.measured.items() if name not in WHOLE}
-        return _without_nan(
-            {
-                "verdict": {"label": self.label, "sentence": self.sentence, "evidence": list(self.evidence)},
-                "faults": list(self.faults),
-                **wholes,
-                "accuracy": list(self.accuracy),
-                "few_labels": list(self.few_labels),
-                "diagnostics": numbers,
-                "recommendations": list(self.recommendations),
-                "notes": list(self.notes),
-            }
-        )
-
-
-def examine(
-    h: Array,
-    *,
-    z1: Array | None = None,
-    z2: Array | None = None,
-    labels: Array | None = None,
-    objective: str | None = None,
-    loss: float | None = None,
-    train_h: Array | None = None,
-    train_labels: Array | None = None,
-    batch: int | None = None,
-    projector: Mapping[str, Tensor] | None = None,
-    compared: bool = True,
-    classifiers: tuple[Callable[..., evaluation.Accuracy], ...] = CLASSIFIERS,
-    protocol: str = "lbfgs",
-    seed: int = 0,
-    **hyperparameters: Any,
-) -> Examination:
-    """Examine representations ``h``; embeddings ``z1, z2`` of two views, labels, an objective and its loss add to it.
-
-    ``projector`` is the state dict of the projection head, empty where there is none; ``compared`` says whether
-    training compared the views of a sample. Everything should be held out: of samples that the encoder was not trained
-    on. Where there are too many rows to compare all, a sample is compared; the notes say so, and the intervals hold the
-    error.
-    """
-    n, _ = shape(h)
-    if (z1 is None) != (z2 is None):
-        raise ValueError("Give both views, z1 and z2, or neither")
-    if z1 is not None and z2 is not None and not (shape(z1, "z1") == shape(z2, "z2") and len(z1) == n):
-        raise ValueError(f"z1 {list(z1.shape)} and z2 {list(z2.shape)} must be alike, with a row for each of {n} of h")
-    targets = labels_for(labels, n) if labels is not None else None
-    looks = [parts.representation(h, seed=seed)]
-    if z1 is not None:
-        projected = projector is None or bool(projector)
-        looks.append(parts.views(h, z1, z2, projected=projected, compared=compared, seed=seed))
-    if targets is not None:
-        looks.append(parts.classes(h, targets, seed=seed))
-    if objective is not None:
-        looks.append(parts.reading(z1, z2, targets, objective, loss=loss, batch=batch, seed=seed, **hyperparameters))
-    if projector is not None:
-        looks.append(parts.Part({}, (faults.frozen_projector(projector),)))
-    measured = {name: value for look in looks for name, value in look.measured.items()}
-    found = {finding.fault: finding for look in looks for finding in look.findings if finding is not None}
-    findings = tuple(sorted(found.values(), key=lambda finding: faults.GRAVITY.index(finding.fault)))
-    label, sentence, evidence = verdict(findings, measured, n=n)
-    data = _split(h, labels, train_h, train_labels, seed=seed) if classifiers else None
-    accuracy = tuple(accuracies(data, classifiers=classifiers, protocol=protocol, seed=seed)) if data else ()
-    few = tuple(few_labels("representations", data, seed=seed)) if data else ()
-    advice = recommendations(findings, measured)
-    return Examination(label, sentence, evidence, findings, measured, accuracy, few, advice, _notes(n, measured))
-
-
-def verdict(findings: tuple[Finding, ...], measured: Mapping[str, Any], *, n: int) -> tuple[str, str, tuple[str, ...]]:
-    """A label, one sentence a person can act on, and the evidence: the gravest fault, else where the loss stands."""
-    scale = measured.get("thermometer")
-    if findings:
-        collapse = findings[0].fault.endswith("collapse")
-        label = "collapsed" if collapse else "impossible" if findings[0].fault == "impossible loss" else "faulty"
-        sentence = f"{findings[0].fault.capitalize()}. {findings[0].advice}"
-        return label, sentence, tuple(finding.sentence for finding in findings)
-    evidence = (*measured["collapse"].evidence, *_matching_evidence(measured))
-    if scale is None or scale.verdict == "unknown":
-        judge = "the accuracies say" if "tolerance" in measured else "labels would say"
-        return "healthy", f"No fault found in {n:,} rows; {judge} what they are good for.", evidence
-    if scale.verdict in ("collapsed", "not started"):
-        sentence = f"The loss {scale.loss:.4g} is that of collapse ({scale.chance:.4g}), but rows are apart: train on."
-        return "not started", sentence, (scale.sentence, *evidence)
-    return scale.verdict, f"No fault found: {scale.sentence}", evidence
-
-
-def accuracies(
-    data: Split,
-    *,
-    classifiers: tuple[Callable[..., evaluation.Accuracy], ...],
-    protocol: str = "lbfgs",
-    seed: int = 0,
-) -> Iterator[dict[str, Any]]:
-    """Rows of the table of accuracies; ``protocol`` is how linear probes are fitted."""
-    for classifier in classifiers:
-        options = {"protocol": protocol} if classifier is evaluation.linear_probe else {}
-        yield {"features": "representations", "labels": "all", **classifier(*data, **options).to_dict()}
-    few = evaluation.few_labels(*data, per_class=FEW, seed=seed)
-    yield {"features": "representations", "labels": f"{FEW} per class", **few.to_dict()}
-
-
-def few_labels(features: str, data: Split, *, seed: int = 0) -> Iterator[dict[str, Any]]:
-    """The points of a curve of few labels, with the spread over draws of which samples are labeled."""
-    for point in evaluation.label_curve(*data, seed=seed):
-        choices = {name: point.choices[name] for name in ("per_class", "draws", "spread")}
-        yield {"features": features, **choices, **point.to_dict()}
-
-
-def _split(
-    h: Array, labels: Array | None, train_h: Array | None, train_labels: Array | None, *, seed: int
-) -> Split | None:
-    """Training rows and test rows; without training rows, four fifths of ``h`` serve, and the rest is tested."""
-    if labels is None:
-        return None
-    values = np.asarray(labels)
-    data = (train_h, train_labels, h, values)
-    if train_h is None or train_labels is None:
-        fit, held_out = train_test_split(np.arange(len(values)), test_size=0.2, random_state=seed)
-        data = (h[fit], values[fit], h[held_out], values[held_out])
-    return data if len(np.unique(np.asarray(data[1]))) > 1 else None
-
-
-def _matching_evidence(measured: Mapping[str, Any]) -> tuple[str, ...]:
-    match, mapped = (measured.get(name) for name in ("matching", "matching_through_a_map"))
-    if match is None:
-        return ()
-    found, how = (match, "") if mapped is None else (mapped, ", seen through a linear map")
-    return (f"A sample's own other view is the closer one in {100 * found.value:.1f} % of comparisons{how}.",)
-
-
-def _notes(n: int, measured: Mapping[str, Any]) -> tuple[str, ...]:
-    """What was sampled, and what could not be known."""
-    sampling = (
-        "All rows were compared with each other; nothing was sampled."
-        if n <= parts.PAIRS
-        else f"Spectrum, lengths and exact duplicates are of all {n:,} rows. Pairs are those of {parts.PAIRS:,} rows "
-        "drawn at random with at most 50,000 others; their intervals hold the error of the sample."
-    )
-    contradicted = measured.get("confident_errors", {"overall": 0.0})["overall"]
-    if contradicted <= faults.HIDDEN:
-        return (sampling,)
-    blind = (
-        f"Neighbors contradict {100 * contradicted:.0f} % of the labels: in these features wrong labels cannot be "
-        "told from classes that overlap, so label noise was not looked for."
-    )
-    return sampling, blind
-
-
-def _plain(value: Any) -> Any:
-    if hasattr(value, "to_dict"):
-        return value.to_dict()
-    return {"value": value} if isinstance(value, int | float) else value
-
-
-def _without_nan(value: Any) -> Any:
-    """JSON has no NaN: nothing known is null."""
-    if isinstance(value, Mapping):
-        return {key: _without_nan(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_nan(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def of_run(run: Run, *, protocol: str = "lbfgs") -> dict[str, Any]:
-    """Diagnose a run from its files alone, and leave results.json."""
+def of_run(run: Run, *, protocol: str = "lbfgs", layers: bool = False) -> Results:
+    """Diagnose a run from its files alone, and leave its results among them."""
     config, file = run.config, run.path / "features.safetensors"
     if not file.exists():
         raise FileNotFoundError(
@@ -287,65 +125,339 @@ def of_run(run: Run, *, protocol: str = "lbfgs") -> dict[str, Any]:
     rows = run.rows()
     final = [row["loss"] for row in rows if row["epoch"] > rows[-1]["epoch"] - 1]
     method = customized(config.method, heads=config.heads, objective=config.objective)
-    results = examine(
+    scaled = method.objective in SCALES
+    diagnosis = diagnostics.diagnose(
         test.h,
         z1=test.z1,
         z2=test.z2,
         labels=test.labels,
-        train_h=train.h,
-        train_labels=train.labels,
-        objective=method.objective,
+        objective=method.objective if scaled else None,
         loss=float(np.mean(final)) if final else None,
         batch=config.batch,
         seed=config.seed,
-        classifiers=(),
         projector=_projector(run),
         compared=method.compares,
-        **(method.reading() if method.objective is not None else {}),
-    ).to_dict()
-    results = certified(results, load_file(file))
-    if train.labels is not None and test.labels is not None:
-        sets = labeled(run, train, test)
-        results["accuracy"] = [
-            row for name, arrays in sets.items() for row in run_accuracies(name, arrays, protocol=protocol)
-        ]
-        results["few_labels"] = [row for name, arrays in sets.items() for row in few_labels(name, arrays)]
-    results |= run.read_json("samples.json") or {}
-    run.write_json("results.json", results)
-    return results
+        **(method.reading() if scaled else {}),
+    )
+    split = _judgeable(train, test)
+    sets = labeled(run, train, test) if split else {}
+    found = assembled(
+        diagnosis,
+        trained=True,
+        stored=load_file(file),
+        accuracy=tuple(row for name, arrays in sets.items() for row in accuracies(name, arrays, protocol=protocol)),
+        few_labels=tuple(row for name, arrays in sets.items() for row in few_labels(name, arrays)),
+        layers=tuple(probed_layers(run, protocol=protocol)) if layers else (),
+        facts=run.read_json("samples.json") or {},
+    )
+    found.write(run.path)
+    return found
 
 
-def certified(results: Mapping[str, Any], stored: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Results with the theorems that features can be held against; a violated one is evidence beside the verdict's."""
-    found = list(certificates(stored))
-    violated = [f"Violated: {c.statement}: {c.left:.3g} > {c.right:.3g}." for c in found if not c.holds]
-    verdict = {**results["verdict"], "evidence": [*results["verdict"]["evidence"], *violated]}
-    return {**results, "verdict": verdict, "certificates": [certificate.to_dict() for certificate in found]}
+def of_arrays(
+    h: Array,
+    *,
+    z1: Array | None = None,
+    z2: Array | None = None,
+    labels: Array | None = None,
+    protocol: str = "lbfgs",
+    seed: int = 0,
+    **options: Any,
+) -> Results:
+    """Diagnose anyone's representations; views, labels, an objective and its loss add to it.
+
+    With labels, four fifths of the rows train classifiers and the rest is tested.
+    """
+    diagnosis = diagnostics.diagnose(h, z1=z1, z2=z2, labels=labels, seed=seed, **options)
+    split = _split(h, labels, seed=seed)
+    return assembled(
+        diagnosis,
+        trained=options.get("objective") is not None or options.get("projector") is not None,
+        stored=_pairs(z1, z2, labels),
+        accuracy=tuple(accuracies("representations", split, protocol=protocol, seed=seed)) if split else (),
+        few_labels=tuple(few_labels("representations", split, seed=seed)) if split else (),
+    )
+
+
+def of_loss(
+    objective: str | None, loss: float | None, *, batch: int | None, width: int = 128, **hyperparameters: Any
+) -> Results:
+    """What a loss says without embeddings: where it stands on its scale, and what that cannot tell."""
+    if objective is None or batch is None:
+        raise ValueError("Give embeddings or a run; or for a loss alone --objective NAME --batch N, and --loss VALUE.")
+    options = {key: value for key, value in hyperparameters.items() if value is not None}
+    reading = thermometer(objective, n=batch, d=width, loss=loss, **options)
+    verdict = results.Verdict(reading.verdict, reading.sentence, tuple(reading.coincidences))
+    return Results(verdict=verdict, thermometer=record(results.Reading, reading.to_dict()))
+
+
+def of_several(targets: tuple[Any, ...], *, fail_on: str = "", **options: Any) -> Answer:
+    """Several runs or files of embeddings: the verdict on each, and which of them may be ranked, by what."""
+    found = {str(target): _one(target, **options) for target in targets}
+    rankings = compare.label_free(found) if len(found) > 1 else ()
+    lines = [f"{name}: {next(iter(spoken(each)))}" for name, each in found.items()]
+    lines += [compare.order(ranking) for ranking in rankings]
+    answer = {
+        "targets": {name: each.to_dict() for name, each in found.items()},
+        "selection": [ranking.to_dict() for ranking in rankings],
+    }
+    return Answer(tuple(lines), answer, failed=any(_alarmed(each, fail_on) for each in found.values()))
+
+
+def _one(target: Any, **options: Any) -> Results:
+    if _is_run(target):
+        used = {key: value for key, value in options.items() if key in ("protocol", "layers")}
+        return of_run(Run(target), **used)
+    labels, drop_nan = _labels(options.get("labels")), bool(options.get("drop_nan"))
+    return of_arrays(_embeddings(target, drop_nan=drop_nan), labels=labels, protocol=options.get("protocol", "lbfgs"))
+
+
+# The results from their parts
+
+
+def assembled(
+    diagnosis: Diagnosis,
+    *,
+    trained: bool,
+    stored: Mapping[str, Tensor],
+    facts: Mapping[str, Any] | None = None,
+    **parts: Any,
+) -> Results:
+    """Results from a diagnosis, the theorems that hold of the stored features, and what else is given."""
+    proofs = tuple(certificates(stored))
+    violated = tuple(
+        f"Violated: {each.statement}: {each.left:.3g} > {each.right:.3g}." for each in proofs if not each.holds
+    )
+    verdict = results.Verdict(
+        diagnosis.verdict.label, diagnosis.verdict.sentence, (*diagnosis.verdict.evidence, *violated)
+    )
+    measured = {name: plain(entry.value) for name, entry in diagnosis.measured.items()}
+    wholes = {name: measured.pop(name, None) for name in ("thermometer", "spectrum")}
+    known = {field: value for field, value in (facts or {}).items() if field in FACTS and value is not None}
+    return Results(
+        verdict=verdict,
+        verdicts={about: record(results.Verdict, each.to_dict()) for about, each in diagnosis.groups.items()},
+        findings=tuple(_found(finding) for finding in diagnosis.findings),
+        thermometer=record(results.Reading, wholes["thermometer"]) if wholes["thermometer"] else None,
+        diagnostics={name: _number(diagnosis, name, value) for name, value in measured.items()},
+        singular_values=tuple((wholes["spectrum"] or {}).get("singular_values", ())),
+        certificates=tuple(record(results.Proof, proof.to_dict()) for proof in proofs),
+        recommendations=tuple(
+            record(results.Advice, row)
+            for row in recommendations(diagnosis.findings, diagnosis.measured, trained=trained)
+        ),
+        notes=(*diagnosis.notes, *(each.sentence for each in diagnosis.findings if each.level == "unknown")),
+        **_typed(known),
+        **parts,
+    )
+
+
+FACTS = ("kind", "shape", "classes", "names", "skipped")
+
+
+def _typed(known: Mapping[str, Any]) -> dict[str, Any]:
+    """Facts of a run's samples as the results hold them."""
+    made = {name: tuple(value) if isinstance(value, list) else value for name, value in known.items()}
+    return {**made, "skipped": tuple(tuple(pair) for pair in made.get("skipped", ()))}
+
+
+def _number(diagnosis: Diagnosis, name: str, value: Any) -> results.Number:
+    entry = diagnosis.measured[name]
+    return results.number(value, title=entry.title, meaning=entry.meaning, heading=entry.heading)
+
+
+def _found(finding: Any) -> results.Found:
+    amounts = {name: results.number(plain(value)) for name in ("cost", "gain") if (value := getattr(finding, name))}
+    words = {key: value for key, value in vars(finding).items() if key not in ("cost", "gain")}
+    return results.Found(**words, **amounts)
 
 
 def certificates(stored: Mapping[str, Tensor]) -> Iterator[Certificate]:
-    """The theorems that features can be held against, named as in a run's file of features."""
-    if "test_labels" in stored and "test_views" in stored:
-        stacks = stored["test_views"]
-        rows = stored.get("test_views_rows", torch.arange(len(stacks)))
-        labels = stored["test_labels"][rows]
-        counts = labels.unique(return_counts=True)[1]
-        # The theorem is about directions, and nought has none; a main part takes two samples.
-        if stacks.any(2).all() and len(counts) > 1 and counts.min() > 1:
-            yield generalization_bound(stacks, labels)
-    if "test_z1" in stored and "test_z2" in stored:
-        z1, z2 = (stored[name] for name in ("test_z1", "test_z2"))
-        if z1.any(1).all() and z2.any(1).all():
-            yield limit_of_contrastive(normalize(z1, dim=1), normalize(z2, dim=1))
+    """Every row of RESULTS whose arguments the features have, named as in a run's file of features."""
+    views, labels = stored.get("test_views"), stored.get("test_labels")
+    rows = stored.get("test_views_rows")
+    given: dict[str, Any] = {}
+    if views is not None and labels is not None:
+        own = labels[rows] if rows is not None else labels[: len(views)]
+        counts = own.unique(return_counts=True)[1]
+        # The theorem is about directions, and a row of zeros has none; a main part takes two samples.
+        if views.any(2).all() and len(counts) > 1 and counts.min() > 1:
+            given |= {"features": views, "labels": own}
+    z1, z2 = (stored.get(name) for name in ("test_z1", "test_z2"))
+    if z1 is not None and z2 is not None and z1.shape == z2.shape and z1.any(1).all() and z2.any(1).all():
+        given |= {"z1": nn.functional.normalize(z1, dim=1), "z2": nn.functional.normalize(z2, dim=1)}
+    yield from certified(given)
 
 
-def pairs(z1: Any, z2: Any, labels: Any = None) -> dict[str, Tensor]:
-    """Embeddings of two views of each sample, the first of many, named as in a run's file of features."""
-    if z1 is None or z2 is None:
+def certified(given: Mapping[str, Any]) -> Iterator[Certificate]:
+    """The theorems of RESULTS whose arguments, filled by name, are all given."""
+    from vergence.diagnostics.by_name import Given, needed
+
+    known = Given(dict(given))
+    for _, theorem in RESULTS.every():
+        if needed(theorem) and known.has_all_for(theorem):
+            yield known.call(theorem)
+
+
+def accuracies(name: str, data: Split, *, protocol: str = "lbfgs", seed: int = 0) -> Iterator[Score]:
+    """Every classifier with all labels, and two of them with five a class."""
+    options = {evaluation.linear_probe: {"protocol": protocol}}
+    for classifier in (evaluation.linear_probe, evaluation.knn, evaluation.nearest_center):
+        yield _score(name, classifier(*data, **options.get(classifier, {})))
+
+    def probe(*parts: Any) -> evaluation.Accuracy:
+        return evaluation.linear_probe(*parts, protocol=protocol)
+
+    for few in (evaluation.nearest_center, probe):
+        yield _score(name, evaluation.few_labels(*data, per_class=FEW, classifier=few, seed=seed), per_class=float(FEW))
+
+
+def few_labels(name: str, data: Split, *, seed: int = 0) -> Iterator[Score]:
+    """The points of a curve of few labels, with the spread over draws of which samples are labeled."""
+    for point in evaluation.label_curve(*data, seed=seed):
+        choices = {key: point.choices[key] for key in ("per_class", "draws", "spread")}
+        yield _score(name, point, **choices)
+
+
+def _score(name: str, found: evaluation.Accuracy, **more: Any) -> Score:
+    return record(Score, found.to_dict(), features=name, **more)
+
+
+def labeled(run: Run, train: features.Features, test: features.Features) -> dict[str, Split]:
+    """Training and test rows of the trained encoder and of its baselines."""
+    sets = {TRAINED: (train, test)}
+    file = run.path / "baselines.safetensors"
+    if file.exists():
+        sets[UNTRAINED] = (features.read(file, "untrained_train"), features.read(file, "untrained_test"))
+        if features.holds(file, "raw_train"):
+            sets[RAW] = (features.read(file, "raw_train"), features.read(file, "raw_test"))
+    return {name: (seen.h, seen.labels, left.h, left.labels) for name, (seen, left) in sets.items()}
+
+
+def probed_layers(run: Run, *, protocol: str = "lbfgs") -> Iterator[results.Layer]:
+    """A linear probe after every layer of the encoder and of the projector: where does the critic begin?
+
+    Accuracy rises along the encoder and, where the objective throws away what the labels need, falls in the projector.
+    At most 10,000 samples of each split are used.
+    """
+    parts = assembly.trained(run)
+    if parts.samples.labels is None or parts.test.labels is None:
+        raise ValueError(f"Probes need labels, and {parts.config.data} has none.")
+    encoder, projector = parts.learner.encoder, parts.learner.projector
+    chain = nn.Sequential(encoder, projector) if isinstance(projector, nn.Sequential) else encoder
+    splits = [
+        samples.take(drawn(len(samples), PROBED, groups=samples.labels)) for samples in (parts.samples, parts.test)
+    ]
+    rows = [features.by_layer(chain, samples, parts.recipe) for samples in splits]
+    depth = len(features.by_layer(encoder, splits[1].take(torch.arange(2)), parts.recipe))
+    for number, (train, test) in enumerate(zip(*rows, strict=True), 1):
+        accuracy = evaluation.linear_probe(train, splits[0].labels, test, splits[1].labels, protocol=protocol)
+        part = f"encoder {number}" if number <= depth else f"projector {number - depth}"
+        yield record(results.Layer, accuracy.to_dict(), layer=part, width=train.shape[1])
+
+
+# At the door
+
+
+def target_kind(target: Any, others: tuple[str, ...] = ()) -> str:
+    """What the doctor is asked about, as a key of USED."""
+    if others:
+        return "several"
+    if target is None:
+        return "loss"
+    if isinstance(target, nn.Module):
+        return "encoder"
+    return "run" if _is_run(target) else "embeddings"
+
+
+def refuse_unused(kind: str, given: set[str]) -> None:
+    """Refuse options that the target would ignore: whoever gave one believes that it counted."""
+    unused = sorted(given - USED[kind])
+    if unused:
+        words = ", ".join(f"--{name.replace('_', '-')}" for name in unused)
+        raise ValueError(f"{words} would not be used: the target is {KINDS[kind]}.")
+    if kind in ("embeddings", "encoder") and given & {"loss", "batch"} and "objective" not in given:
+        raise ValueError("--loss and --batch are read with --objective NAME, which is missing.")
+    if "second_view" in given and given & {"z1", "z2"}:
+        raise ValueError(
+            "--second-view pairs the target itself with another view; give it, or --z1 and --z2, not both."
+        )
+
+
+def _checked_hyperparameters(objective: str | None, hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Hyperparameters of an objective, each of its type and in range; the number of negatives beside them."""
+    known = tables.keywords("objectives", objective) if objective else {}
+    own = {name: parameter for name, parameter in known.items() if name != "negatives"}
+    given = {key: value for key, value in hyperparameters.items() if value is not None}
+    counts = {key: given.pop(key) for key in ("negatives", "classes") if key in given and key not in own}
+    return {**values.checked(given, own, objective or ""), **counts}
+
+
+ALARMS = ("collapse", "collapsed", "faulty", "impossible", "not started", "too few rows", "cannot tell", "healthy")
+
+
+def check_alarms(fail_on: str) -> None:
+    """Refuse the name of a verdict or fault that does not exist: a gate that never fires is no gate."""
+    known = {*ALARMS, *FAULTS, "learning", "near the floor", "chance", "unknown"}
+    for word in _words(fail_on):
+        if not any(word in name for name in known):
+            raise UnknownName("verdict or fault in --fail-on", word, known)
+
+
+def _words(fail_on: str) -> set[str]:
+    return {word.strip() for word in fail_on.split(",") if word.strip()}
+
+
+def _alarmed(found: Results, fail_on: str) -> bool:
+    """Whether the verdict or a fault is one that the caller named; ``collapse`` stands for all its kinds."""
+    said = {found.verdict.label, *found.faults}
+    return any(word in fault for word in _words(fail_on) for fault in said)
+
+
+def _answer(found: Results, fail_on: str, *lines: str) -> Answer:
+    return Answer((*spoken(found), *lines), found.to_dict(), failed=_alarmed(found, fail_on))
+
+
+def _paged(found: Results, h: Array, labels: Any, folder: Path) -> tuple[str, ...]:
+    """A page of foreign rows: the results and what the map shows, as files in a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    found.write(folder)
+    features.save(folder / "features.safetensors", features.from_arrays(h, labels).tensors("test"))
+    return (f"Page: {pages.write(folder)}",)
+
+
+def _is_run(target: Any) -> bool:
+    return isinstance(target, str | Path) and (Path(target) / "config.yaml").exists()
+
+
+def _judgeable(train: features.Features, test: features.Features) -> bool:
+    """Whether classifiers can be trained and tested: at least two classes, and not a class for every sample."""
+    if train.labels is None or test.labels is None or len(train.labels.unique()) < 2:
+        return False
+    return comparable(torch.cat([train.labels, test.labels]))
+
+
+def _split(h: Array, labels: Array | None, *, seed: int) -> Split | None:
+    """Four fifths of the rows to train on and the rest to test; None where there are no classes to tell apart."""
+    if labels is None:
+        return None
+    values = np.asarray(labels)
+    codes = np.unique(values, return_inverse=True)[1]
+    if not comparable(torch.from_numpy(codes)):
+        return None
+    fit, held_out = train_test_split(np.arange(len(values)), test_size=0.2, random_state=seed)
+    return (h[fit], values[fit], h[held_out], values[held_out]) if len(np.unique(values[fit])) > 1 else None
+
+
+def _pairs(z1: Any, z2: Any, labels: Any = None) -> dict[str, Tensor]:
+    """Embeddings of two views of each sample, some drawn evenly from many, named as in a run's file of features."""
+    if z1 is None or z2 is None or np.shape(z1) != np.shape(z2):
         return {}
-    first, second = (torch.as_tensor(np.asarray(z[:CERTIFIED])).float() for z in (z1, z2))
+    codes = None if labels is None else labels_for(labels, len(z1))
+    chosen = drawn(len(z1), CERTIFIED, groups=codes)
+    first, second = (torch.as_tensor(np.asarray(z[chosen.numpy()])).float() for z in (z1, z2))
     stored = {"test_z1": first, "test_z2": second, "test_views": torch.stack((first, second), 1)}
-    return stored if labels is None else {**stored, "test_labels": labels_for(labels, len(z1))}
+    return stored if codes is None else {**stored, "test_labels": codes[chosen]}
 
 
 def _projector(run: Run) -> dict[str, Tensor] | None:
@@ -357,85 +469,15 @@ def _projector(run: Run) -> dict[str, Tensor] | None:
     return {name.removeprefix(prefix): value for name, value in checkpoint.tensors.items() if name.startswith(prefix)}
 
 
-def labeled(run: Run, train: features.Features, test: features.Features) -> dict[str, Split]:
-    """Training and test rows of the trained encoder and of its baselines."""
-    sets = {"trained encoder": (train, test)}
-    file = run.path / "baselines.safetensors"
-    if file.exists():
-        sets["untrained encoder"] = (features.read(file, "untrained_train"), features.read(file, "untrained_test"))
-        if features.holds(file, "raw_train"):
-            sets["raw pixels"] = (features.read(file, "raw_train"), features.read(file, "raw_test"))
-    return {name: (seen.h, seen.labels, left.h, left.labels) for name, (seen, left) in sets.items()}
-
-
-def run_accuracies(name: str, arrays: Split, *, protocol: str = "lbfgs") -> Iterator[dict[str, Any]]:
-    """Every classifier with all labels, and with five a class."""
-    probe = partial(evaluation.linear_probe, protocol=protocol)
-    for classifier in (probe, evaluation.knn, evaluation.nearest_center):
-        yield {"features": name, "labels": "all", **classifier(*arrays).to_dict()}
-    for classifier in (evaluation.nearest_center, probe):
-        few = evaluation.few_labels(*arrays, per_class=FEW, classifier=classifier)
-        yield {"features": name, "labels": f"{FEW} per class", **few.to_dict()}
-
-
-def probed_layers(run: Run, *, protocol: str = "lbfgs") -> list[dict[str, Any]]:
-    """A linear probe after every layer of the encoder and of the projector: where does the critic begin?
-
-    Accuracy rises along the encoder and, where the objective throws away what the labels need, falls in the projector.
-    At most 10,000 samples of each split are used.
-    """
-    parts = assembly.trained(run)
-    if parts.samples.labels is None or parts.test.labels is None:
-        raise ValueError(f"Probes need labels, and {parts.config.data} has none.")
-    encoder, projector = parts.learner.encoder, parts.learner.projector
-    chain = nn.Sequential(encoder, projector) if isinstance(projector, nn.Sequential) else encoder
-    splits = parts.samples, parts.test
-    rows = [features.by_layer(chain, samples, parts.recipe, limit=BASELINE_SAMPLES) for samples in splits]
-    labels = parts.samples.labels, parts.test.labels
-    known = [each[features.rows_of(split, BASELINE_SAMPLES)] for each, split in zip(labels, splits, strict=True)]
-    depth = len(features.by_layer(encoder, parts.test, parts.recipe, limit=2))
-    found = []
-    for number, (train, test) in enumerate(zip(*rows, strict=True), 1):
-        data = (train, known[0], test, known[1])
-        accuracy = evaluation.linear_probe(*data, protocol=protocol)
-        part = f"encoder {number}" if number <= depth else f"projector {number - depth}"
-        found.append({"layer": part, "width": train.shape[1], **accuracy.to_dict()})
-    return found
-
-
-def _loss_alone(
-    objective: str | None, loss: float | None, *, batch: int | None, width: int, **hyperparameters: Any
-) -> dict[str, Any]:
-    """The results for a loss without embeddings: the thermometer, and what it cannot know."""
-    if objective is None or batch is None:
-        raise ValueError("Give embeddings or a run; or for a loss alone --objective NAME --batch N, and --loss VALUE.")
-    reading = thermometer(objective, n=batch, d=width, loss=loss, **hyperparameters)
-    verdict = {"label": reading.verdict, "sentence": reading.sentence, "evidence": list(reading.coincidences)}
-    return {"verdict": verdict, "thermometer": reading.to_dict()}
-
-
-def _embeddings(source: Array | None, *, drop_nan: bool) -> Any:
-    if source is None or not isinstance(source, str | Path):
-        return source
+def _embeddings(source: Any | None, *, drop_nan: bool) -> Any:
+    if source is None:
+        return None
+    if not isinstance(source, str | Path):
+        return usable_numbers(source, "The array") if hasattr(source, "dtype") else source
     return read_embeddings(source, drop_nan=drop_nan)
 
 
-def _labels(source: Array | None) -> Any:
-    return label_file(str(source)) if isinstance(source, str | Path) else source
-
-
-def _alarmed(results: Mapping[str, Any], fail_on: str) -> bool:
-    """Whether the verdict or a fault is one that the caller named; ``collapse`` stands for all its kinds."""
-    said = {str(results["verdict"]["label"]), *results.get("faults", ())}
-    named = {word.strip() for word in fail_on.split(",") if word.strip()}
-    return any(word in fault for word in named for fault in said)
-
-
-def _ranked(targets: tuple[Array, ...], **options: Any) -> Answer:
-    """Several runs or files of embeddings: the verdict on each, and their order by every label-free score."""
-    answers = {str(target): doctor(target, **options) for target in targets}
-    found = {name: answer.to_dict() for name, answer in answers.items()}
-    rankings = compare.label_free(found) if len(found) > 1 else ()
-    lines = [f"{name}: {answer.lines[0]}" for name, answer in answers.items()] + list(map(compare.order, rankings))
-    values = {"targets": found, "selection": [ranking.to_dict() for ranking in rankings]}
-    return Answer(tuple(lines), values, failed=any(answer.failed for answer in answers.values()))
+def _labels(source: Any | None) -> Any:
+    if source is None or isinstance(source, Tensor):
+        return source
+    return label_file(str(source)) if isinstance(source, str | Path) else label_values(np.asarray(source))

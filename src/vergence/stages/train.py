@@ -14,10 +14,10 @@ from torch import Tensor
 from vergence import config as configs
 from vergence import evaluation, features
 from vergence.config import Config
-from vergence.diagnostics import alignment, effective_rank, thermometer, uniformity
+from vergence.diagnostics import SCALES, alignment, effective_rank, thermometer, uniformity
 from vergence.learning import collectives, loop, optimizers
 from vergence.learning.collectives import gather
-from vergence.runs import assembly, launch
+from vergence.runs import assembly, launch, precision
 from vergence.runs.assembly import Assembled
 from vergence.runs.progress import Progress
 from vergence.runs.results import Answer
@@ -48,24 +48,31 @@ def train(
     From Python, settings may be given by name beside a config or instead of one, and data, method, encoder, views and
     objective may be objects: ``train(data=x, encoder=MyNet(), objective=my_loss, epochs=10)``.
     """
+    launch.available(devices)
     if resume and settings is None and (Path(run) / "config.yaml").exists():
         settings = Run(run).config
     settings = configs.given(settings, **options)
-    together = launch.joined()
-    parts = assembly.assemble(settings)
-    leads = collectives.rank() == 0
-    place = Run.create(run, parts.config, overwrite=overwrite, resume=resume) if leads else Run(run)
-    if devices > 1 and not together:
-        del parts  # the processes load the data and build the model themselves
-        gc.collect()
-        return _train_together(place, devices, quiet=quiet)
-    with place.locked() if leads else nullcontext():
-        record(parts, place, leads=leads, quiet=quiet or not leads)
-        if not leads:
-            return Answer((), {})
-        freeze(parts, place)
-        doctor.of_run(place)
-    return report.report(place.path)
+    with launch.Signals(patient=False, saying=lambda: f"Stopped. {Run(run).kept()}"):
+        together = launch.joined()
+        parts = assembly.assemble(precision.usable(settings, assembly.device(settings)))
+        leads = collectives.rank() == 0
+        if len(parts.test) < 2:
+            few = f"{len(parts.samples) + len(parts.test)} samples, too few to hold two of them out for the diagnosis"
+            raise ValueError(f"{parts.config.data} gives {few}: about 10 are the least.")
+        place = Run.create(run, parts.config, overwrite=overwrite, resume=resume) if leads else Run(run)
+        if devices > 1 and not together:
+            del parts  # the processes load the data and build the model themselves
+            gc.collect()
+            return _train_together(place, devices, quiet=quiet)
+        with place.locked() if leads else nullcontext():
+            if leads:
+                place.check_same(parts.config)  # another process may have overwritten it before it was locked
+            record(parts, place, leads=leads, quiet=quiet or not leads)
+            if not leads:
+                return Answer((), {})
+            freeze(parts, place)
+            doctor.of_run(place)
+            return report.report(place.path)
 
 
 def record(parts: Assembled, run: Run, *, leads: bool, quiet: bool) -> None:
@@ -82,12 +89,12 @@ def record(parts: Assembled, run: Run, *, leads: bool, quiet: bool) -> None:
     heat = _thermometer(parts)
     steps = loop.fit(parts.learner, optimizer, parts.samples, parts.recipe, config, start=start)
     bar = Progress(total, start=start, quiet=quiet)
-    with bar, launch.Signals() as signals, tracked(run, config.track if leads else (), told=told) as tell:
+    with bar, launch.Signals(patient=True) as signals, tracked(run, config.track if leads else (), told=told) as tell:
         for step in steps:
             stopping, last = signals.anywhere(), step.number == total
             bar.advance(step.samples, loss=step.loss, position=heat(step.loss))
             if leads:
-                row = _row(parts, step, measured=_due(step, config.watching.every, last))
+                row = _row(parts, step, measured=_due(step, config.watching.every, last) and _measurable(parts))
                 if is_best(row, run.rows, config.saving.best):
                     run.save(_checkpoint(parts, optimizer, step.number), keep=1, series="best")
                 run.log(row)
@@ -97,6 +104,8 @@ def record(parts: Assembled, run: Run, *, leads: bool, quiet: bool) -> None:
                     run.save(_checkpoint(parts, optimizer, step.number), keep=config.saving.keep)
             if stopping and not last:
                 raise launch.Stopped(f"Stopped after step {step.number} of {total}; saved. --resume continues.")
+    if signals.received is not None:
+        raise launch.Stopped(f"Stopped after the last step, before the assessment. {run.kept()}")
     if leads and not total:
         run.save(_checkpoint(parts, optimizer, 0), keep=1)  # nothing to train, but something to use
     if leads and run.checkpoints("best"):
@@ -151,7 +160,7 @@ def watch(parts: Assembled) -> dict[str, float]:
 def _thermometer(parts: Assembled) -> Callable[[float], float]:
     """A loss to its place between chance (0) and floor (1), for the progress line."""
     method = parts.learner.method
-    if method.objective is None:
+    if method.objective not in SCALES:
         return lambda loss: float("nan")  # a loss without a scale has no place on it
     scale = thermometer(method.objective, n=parts.config.batch, d=parts.learner.width, **method.reading())
     span = scale.chance - scale.floor
@@ -180,6 +189,11 @@ def _check_origin(checkpoint: Checkpoint, config: Config) -> None:
             f"The checkpoint is of vergence {version}, which {here} does not continue exactly: "
             f"pip install vergence=={version}, or start another run."
         )
+
+
+def _measurable(parts: Assembled) -> bool:
+    """Whether enough samples are held out to measure anything: a spread takes two."""
+    return len(parts.validation) > 1
 
 
 def _due(step: loop.Step, every: int, last: bool) -> bool:
@@ -222,10 +236,7 @@ def _facts(parts: Assembled) -> dict[str, Any]:
 
 def _train_together(place: Run, devices: int, *, quiet: bool) -> Answer:
     """Hand a created run to several processes; the first of them finishes it."""
-    launch.available(devices)
-    status = launch.start(launch.resuming(place.path, quiet=quiet), devices=devices)
+    status = launch.start(launch.resuming(place.path, quiet=quiet), devices=devices, saying=place.kept)
     if status:
-        saved = place.load()
-        step = f"step {saved.step} is saved, --resume continues" if saved else "nothing is saved"
-        raise RuntimeError(f"The processes failed with status {status}; {step}.")
+        raise RuntimeError(f"The processes failed with status {status}. {place.kept()}")
     return report.report(place.path)

@@ -1,336 +1,261 @@
-"""Which augmentations suit the data? Sets of them ranked before training, by how they concentrate each class."""
+"""``vergence views``: which views suit the data? Decided by short trials, described by theory."""
 
-import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import shlex
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from scipy.stats import t as student
 from torch import Tensor
 
 from vergence import data as sources
-from vergence import features
+from vergence.config import Config, Watching
 from vergence.data import Samples
-from vergence.report.ranking import ranking_page
-from vergence.runs import assembly
+from vergence.data.drawing import evenly, labeled, of_each_class, read_part
+from vergence.data.files import label_file
+from vergence.learning import trials
+from vergence.learning.ranking import EXPERIMENTAL, RankedSet, ViewRanking
+from vergence.learning.trials import Trial, Tried
 from vergence.runs.progress import Progress
-from vergence.runs.results import Answer
-from vergence.runs.run import Run, write_bytes
-from vergence.theory import Concentration, augmented_distance, closest_views, concentration_curve, within_classes
-from vergence.theory.graph import GraphSurvey, survey
-from vergence.views import Recipe, from_letters, sample_keys
+from vergence.runs.run import write_bytes
+from vergence.theory import Certificate, generalization_bound
+from vergence.views import Recipe
+from vergence.views.candidates import ViewSet, candidates, named
+from vergence.views.concentration import Concentrated, concentrations, graph_of_views, stacked_views
 
-LETTERS = "abcde"
-STRENGTHS = (1.0, 0.25, 0.125)  # of color distortion beside the crop; 1/2 is the pair itself (Huang et al., Table 3)
-QUANTILES = (0.002, 0.005, 0.01, 0.03, 0.1, 0.2)  # of distances between plain samples of a class: where curves differ
-CONNECTING_VIEWS = 8  # views compared between classes: a full comparison would cost more than all the rest
-CONNECTIONS = 10  # pairs of different classes shown
+Array = Any  # a data source written as for train, a numpy array or a tensor
 
-LOWER_BOUND = "Distances over sampled views are too large, never too small: 1 - sigma is an upper estimate."
-NO_LABELS = "No labels: all samples count as one class, so that overlap of different classes looks like concentration."
+CLASSES = 20  # at most, of which theory looks at a few samples each
+VIEWS_OF_CERTIFICATE = 8
+TWO_PARTS = ("captions", "columns", "halves")  # views that are not two of one kind
+FEWEST = 32  # samples below which a trial means nothing
 
 
 @dataclass(frozen=True)
-class Connection:
-    """Two samples of different classes that come close under their views; view 0 is the sample itself."""
+class Material:
+    """What is looked at: samples as they are read, ``x`` as trials see them, and the ``few`` that theory describes."""
 
-    first: int
-    second: int
-    first_view: int
-    second_view: int
-    distance: float
-
-
-@dataclass(frozen=True)
-class RankedSet:
-    """One augmentation set. ``curve`` is 1 - sigma against delta, averaged over classes; ``worst`` that of the least
-    concentrated class; ``score`` the mean of the curve, whose interval is over resampled views."""
-
-    name: str
-    description: str
-    score: float
-    interval: tuple[float, float]
-    curve: tuple[float, ...]
-    worst: tuple[float, ...]
-    exact: bool
-    outside: Mapping[str, tuple[int, ...]]
-    mixed: float
-    connections: tuple[Connection, ...]
-
-
-@dataclass(frozen=True)
-class Ranking:
-    """Augmentation sets, best first, and how they were measured."""
-
-    sets: tuple[RankedSet, ...]
-    deltas: tuple[float, ...]
-    space: str
-    samples: int
-    views: int
-    resamples: int
+    samples: Samples
+    x: Tensor
+    labels: Tensor | None
+    few: Tensor
+    total: int
     notes: tuple[str, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        return {**vars(self), "sets": [_plain(row) for row in self.sets]}
-
-    def table(self) -> str:
-        """The ranking as text: the score with its interval, then 1 - sigma at each delta."""
-        width = max(len(row.name) for row in self.sets)
-        head = f"{'':>3} {'set':<{width}}  1 - sigma  {'interval':<15}  mixed  " + " ".join(
-            f"{delta:>6.3g}" for delta in self.deltas
-        )
-        lines = [
-            f"{place:>3} {row.name:<{width}}  {row.score:9.3f}  [{row.interval[0]:.3f}, {row.interval[1]:.3f}]  "
-            f"{row.mixed:5.1%}  " + " ".join(f"{value:6.3f}" for value in row.curve)
-            for place, row in enumerate(self.sets, 1)
-        ]
-        measured = f"{self.space}, {self.samples} samples, {self.views} views each, {self.resamples} resamplings"
-        return "\n".join([head, *lines, f"Measured in {measured}.", *self.notes])
-
-    def figure(self) -> Any:
-        """The curves 1 - sigma against delta, as a matplotlib figure."""
-        from vergence.report.colors import CATEGORIES, category
-        from vergence.report.figures import MARKERS, canvas, legend
-
-        figure, axes = canvas(f"delta ({self.space})", "1 - sigma", height=2.8 + 0.1 * len(self.sets))
-        for number, row in enumerate(self.sets):
-            line = "-" if number < len(CATEGORIES) else "--"
-            marker, label = MARKERS[number % len(MARKERS)], f"{row.name} {row.score:.2f}"
-            axes.plot(self.deltas, row.curve, line, color=category(number), marker=marker, markersize=4, label=label)
-        axes.set_ylim(0, 1)
-        legend(axes)
-        return figure
-
-
-def augmentation_sets(names: Sequence[str] = ()) -> dict[str, Recipe]:
-    """Sets named by letters, with the strength of color distortion after a colon: ``ad``, ``abc``, ``ad:0.25``.
-
-    By default every pair and the ladder of (a) crop, (b) blur, (c) color dropping, (d) color distortion and (e) flip;
-    crop with four strengths of color distortion.
-    """
-    pairs = ["".join(pair) for pair in itertools.combinations(LETTERS, 2)]
-    ladder = [LETTERS[:length] for length in (1, 3, 4, 5)]
-    strengths = [f"ad:{value:g}" for value in STRENGTHS]
-    return dict(_named(name) for name in names or [*pairs, *ladder, *strengths])
-
-
-def rank_views(
-    samples: Samples,
-    sets: Mapping[str, Recipe] | None = None,
-    *,
-    per_class: int = 50,
-    views: int = 24,
-    deltas: Sequence[float] | None = None,
-    resamples: int = 5,
-    seed: int = 0,
-    space: str = "pixels",
-    embed: Callable[[Tensor], Tensor] | None = None,
-    progress: Callable[[str], None] = lambda name: None,
-) -> Ranking:
-    """Rank augmentation sets by their concentration: the less of a class they leave outside its main part, the better.
-
-    Takes the first ``per_class`` samples of each class and ``views`` views of each, the sample itself among them.
-    Distances are between pixels, or between what ``embed`` makes of a batch of views; then name the ``space``, because
-    the ranking depends on it. Deltas default to quantiles of the distances between plain samples of a class.
-
-    References:
-        Huang et al. (2023), Sec. 5.2. https://arxiv.org/abs/2111.00743
-    """
-    sets = augmentation_sets() if sets is None else sets
-    _validate(sets, views, resamples)
-    indices, labels = _chosen(samples, per_class)
-    x, embed = samples.x[indices], embed or (lambda batch: batch)
-    deltas = tuple(deltas or _default_deltas(embed(next(iter(sets.values())).plain(x)), labels))
-    rows = []
-    for name, recipe in sets.items():
-        measured = [_measured(recipe, x, labels, views, deltas, seed + number, embed) for number in range(resamples)]
-        stacks = _stack(recipe, x, CONNECTING_VIEWS, seed, embed)
-        rows.append(_ranked(name, recipe, measured, stacks, samples, indices, labels))
-        progress(name)
-    notes = (LOWER_BOUND, *([NO_LABELS] if samples.labels is None else []))
-    ordered = tuple(sorted(rows, key=lambda row: row.score))
-    return Ranking(ordered, deltas, space, len(indices), views, resamples, notes)
-
-
-def survey_views(
-    samples: Samples, recipe: Recipe, *, per_class: int = 50, views: int = 8, seed: int = 0
-) -> GraphSurvey:
-    """The augmentation graph of the first ``per_class`` samples of each class under a recipe, decomposed."""
-    indices, labels = _chosen(samples, per_class)
-    stacks = _stack(recipe, samples.x[indices], views, seed, lambda batch: batch)
-    known = labels if samples.labels is not None else None
-    return survey(stacks, known, classes=samples.classes, seed=seed)
-
-
-def _measured(
-    recipe: Recipe,
-    x: Tensor,
-    labels: Tensor,
-    views: int,
-    deltas: Sequence[float],
-    seed: int,
-    embed: Callable[[Tensor], Tensor],
-) -> list[Concentration]:
-    """The curve of one drawing of views; classes are compared with themselves only."""
-    distance = within_classes(labels, lambda own: augmented_distance(_stack(recipe, x, views, seed, embed, own)))
-    return concentration_curve(distance, labels, deltas)
-
-
-def _stack(
-    recipe: Recipe,
-    x: Tensor,
-    views: int,
-    seed: int,
-    embed: Callable[[Tensor], Tensor],
-    own: Tensor | None = None,
-) -> Tensor:
-    """Views of samples, the sample itself first. A sample's views do not depend on which others are asked for."""
-    own = torch.arange(len(x)) if own is None else own
-    keys = sample_keys(seed, 0, own)
-    drawn = [recipe.view(x[own], keys, number=number) for number in range(views - 1)]
-    return torch.stack([embed(batch) for batch in [recipe.plain(x[own]), *drawn]], 1)
-
-
-def _ranked(
-    name: str,
-    recipe: Recipe,
-    measured: list[list[Concentration]],
-    stacks: Tensor,
-    samples: Samples,
-    indices: Tensor,
-    labels: Tensor,
-) -> RankedSet:
-    curves = torch.tensor([[1 - point.mean for point in curve] for curve in measured])
-    middle = measured[0][len(measured[0]) // 2]
-    mixed, connections = _connections(stacks, indices, labels, middle.delta)
-    return RankedSet(
-        name=name,
-        description=recipe.describe(),
-        score=curves.mean().item(),
-        interval=_interval(curves.mean(1)),
-        curve=tuple(curves.mean(0).tolist()),
-        worst=tuple(1 - point.sigma for point in measured[0]),
-        exact=all(point.exact for curve in measured for point in curve),
-        outside=_outside(middle, samples, indices, labels),
-        mixed=mixed,
-        connections=connections,
-    )
-
-
-def _outside(found: Concentration, samples: Samples, indices: Tensor, labels: Tensor) -> dict[str, tuple[int, ...]]:
-    """For each class the samples, by their place in the data, that are not in its main part."""
-    outside = {}
-    for part in found.parts:
-        rest = (labels == part.label).index_fill(0, part.members, False)
-        outside[_class_name(samples, part.label)] = tuple(indices[rest].tolist())
-    return outside
-
-
-def _class_name(samples: Samples, label: int) -> str:
-    if samples.labels is None:
-        return "all samples"
-    return samples.classes[label] if label < len(samples.classes) else str(label)
-
-
-def _connections(stacks: Tensor, indices: Tensor, labels: Tensor, delta: float) -> tuple[float, tuple[Connection, ...]]:
-    """The share of pairs of samples of different classes that come within delta, and the closest of them."""
-    first, second = torch.triu_indices(len(labels), len(labels), 1)
-    first, second = (side[labels[first] != labels[second]] for side in (first, second))
-    if not len(first):
-        return 0.0, ()
-    gaps = augmented_distance(stacks, limit=delta)[first, second]
-    closest = gaps.topk(min(CONNECTIONS, len(gaps)), largest=False).indices
-    found = []
-    for pair in closest[gaps[closest] <= delta].tolist():
-        i, j = int(first[pair]), int(second[pair])
-        found.append(
-            Connection(int(indices[i]), int(indices[j]), *closest_views(stacks[i], stacks[j]), float(gaps[pair]))
-        )
-    return (gaps <= delta).float().mean().item(), tuple(found)
-
-
-def _chosen(samples: Samples, per_class: int) -> tuple[Tensor, Tensor]:
-    """The first samples of each class, and their labels; without labels as many samples as ten classes would have."""
-    if per_class < 2:
-        raise ValueError(f"per_class must be at least 2, got {per_class}")
-    if samples.labels is None:
-        return torch.arange(min(len(samples), 10 * per_class)), torch.zeros(min(len(samples), 10 * per_class)).long()
-    own = [(samples.labels == label).nonzero()[:per_class, 0] for label in samples.labels.unique()]
-    indices = torch.cat(own)
-    return indices, samples.labels[indices]
-
-
-def _default_deltas(plain: Tensor, labels: Tensor) -> list[float]:
-    rows = plain.flatten(1)
-    within = [torch.nn.functional.pdist(rows[labels == label]) for label in labels.unique()]
-    levels = torch.cat(within).quantile(torch.tensor(QUANTILES))
-    return sorted({float(f"{level:.3g}") for level in levels.tolist() if level > 0})
-
-
-def _interval(scores: Tensor) -> tuple[float, float]:
-    """Student's 95 % interval of the mean, within [0, 1]; the point itself when there is one drawing only."""
-    mean, count = scores.mean().item(), len(scores)
-    half = student.ppf(0.975, count - 1) * scores.std().item() / math.sqrt(count) if count > 1 else 0.0
-    return max(0.0, mean - half), min(1.0, mean + half)
-
-
-def _validate(sets: Mapping[str, Recipe], views: int, resamples: int) -> None:
-    if not sets:
-        raise ValueError("There are no augmentation sets to rank.")
-    if views < 2 or resamples < 1:
-        raise ValueError(
-            f"Expected at least 2 views (the sample itself is one) and 1 resample, got {views}, {resamples}."
-        )
-
-
-def _named(name: str) -> tuple[str, Recipe]:
-    letters, _, strength = name.partition(":")
-    bracketed = f"({','.join(letters)})"
-    if not strength:
-        return bracketed, from_letters(letters)
-    if not strength.replace(".", "", 1).isdigit():
-        raise ValueError(f"Expected letters, then a strength after a colon, such as ad:0.25; got {name!r}.")
-    return f"{bracketed} x {strength}", from_letters(letters, strength=float(strength))
-
-
-def _plain(row: RankedSet) -> dict[str, Any]:
-    return {**vars(row), "connections": [vars(connection) for connection in row.connections]}
+    @property
+    def few_labels(self) -> Tensor | None:
+        return None if self.labels is None else self.labels[self.few]
 
 
 def views(
     *,
-    data: str = "digits",
+    data: Array = "digits",
+    labels: Array | None = None,
     sets: tuple[str, ...] = (),
-    encoder: Path | None = None,
-    per_class: int = 50,
-    view_count: int = 24,
-    resamples: int = 5,
+    samples: int = 3000,
+    steps: int = 80,
+    side: int = 32,
+    per_class: int = 15,
+    view_count: int = 8,
+    resamples: int = 2,
     graph: bool = False,
     seed: int = 0,
     output: Path | None = None,
     quiet: bool = False,
-) -> Answer:
-    """Rank augmentation sets before training, by how well they concentrate the classes of your data."""
-    samples = sources.load(data, split="train")
-    recipes, where = augmentation_sets(sets), {} if encoder is None else _space(encoder)
-    with Progress(len(recipes), quiet=quiet) as progress:
-        ranking = rank_views(
-            samples, recipes, per_class=per_class, views=view_count, resamples=resamples, seed=seed, **where,
-            progress=lambda name: progress.advance(per_class),
-        )  # fmt: skip
-    survey = survey_views(samples, recipes[ranking.sets[0].name], per_class=per_class, seed=seed) if graph else None
-    lines = [ranking.table(), *([survey.summary()] if survey else [])]
-    if output is not None:
-        command = f"vergence views --data {data} --per-class {per_class} --view-count {view_count}"
-        write_bytes(Path(output), ranking_page(ranking, samples, survey=survey, command=command).encode())
-        lines.append(f"Page: {output}")
-    return Answer(tuple(lines), {**ranking.to_dict(), **({"graph": survey.to_dict()} if survey else {})})
+) -> ViewRanking:
+    """Rank sets of views by short trials on your data: ties are called ties, and theory describes without deciding.
+
+    Every set is trained for ``steps`` steps, the best third for as many more, and the best third of those again; the
+    score is the leave-one-out accuracy of nearest neighbors among plain samples. ``data`` is a source as for train,
+    an array or a Samples; ``sets`` are names (see ``candidates``). Without labels the order is experimental.
+    """
+    began = time.monotonic()
+    _check(samples=(samples, FEWEST), steps=(steps, 2), side=(side, 8), per_class=(per_class, 3))
+    _check(view_count=(view_count, 2), resamples=(resamples, 1))
+    material = _material(data, labels, samples, side=side, per_class=per_class, seed=seed)
+    chosen = _sets(sets, material.samples)
+    recipes = {name: one.recipe().fitted(material.x) for name, one in chosen.items()}
+    runners = {name: Trial(material.x, recipe, material.samples.kind, seed=seed) for name, recipe in recipes.items()}
+    rungs = trials.laps(steps)
+    with Progress(trials.planned_steps(len(runners), rungs), quiet=quiet) as progress:
+        tried = _raced(material, recipes, runners, rungs=rungs, seed=seed, progress=progress)
+        progress.say("describing the sets")
+        described, silence = _described(material, recipes, views=view_count, resamples=resamples, seed=seed)
+    best = tried[0].name
+    ranking = ViewRanking(
+        sets=tuple(RankedSet(chosen[row.name], row, described.get(row.name)) for row in tried),
+        source=material.samples.source,
+        labeled=material.labels is not None,
+        samples=len(material.x),
+        total=material.total,
+        chance=_chance(material.labels),
+        raw=_raw(material, recipes[best]),
+        rungs=rungs,
+        command="",
+        notes=(*material.notes, *silence),
+        certificate=_certificate(material, runners[best], seed=seed),
+        graph=_graph(material, recipes[best], seed=seed) if graph else None,
+        seconds=time.monotonic() - began,
+        asked=_asked(data, labels, sets, samples=samples, steps=steps, side=side, seed=seed),
+    )
+    ranking = replace(ranking, command=_command(data, labels, ranking.taken.view_set, total=material.total))
+    return ranking if output is None else _written(ranking, material, Path(output), seed=seed)
 
 
-def _space(run: Path) -> dict[str, Any]:
-    """The space of a run's representations, for distances."""
-    backbone = assembly.trained(Run(run)).learner.encoder
-    return {"embed": lambda batch: features.encoded(backbone, batch), "space": f"representations of {run}"}
+def _material(data: Array, labels: Array | None, count: int, *, side: int, per_class: int, seed: int) -> Material:
+    """The samples that are drawn, evenly and by class; what was left out or changed is noted."""
+    given = label_file(str(labels)) if isinstance(labels, str | Path) else labels
+    if isinstance(data, str | Path):
+        samples, total = read_part(str(data), count, given, seed=seed)
+    else:
+        whole = data if isinstance(data, Samples) else sources.from_arrays(data)
+        whole = whole if given is None else labeled(whole, given)
+        samples, total = whole.take(evenly(len(whole), count, whole.labels, seed=seed)), len(whole)
+    if len(samples) < FEWEST:
+        raise ValueError(f"{samples.source} gives {len(samples)} samples; trials need at least {FEWEST}.")
+    known, doubts = _usable(samples)
+    x = trials.reduced(samples.x[torch.arange(len(samples))], samples.kind, side=side)
+    few = evenly(len(x), CLASSES // 2 * per_class, seed=seed) if known is None else _few(known, per_class, seed)
+    return Material(samples, x, known, few, total, (*doubts, *_changes(samples, x, total)))
+
+
+def _few(labels: Tensor, per_class: int, seed: int) -> Tensor:
+    """A few samples of each class, of at most so many classes; a class needs three to have a main part."""
+    common = (labels.bincount()[labels] > 2).nonzero()[:, 0]
+    return common[of_each_class(labels[common], per_class, classes=CLASSES, seed=seed)]
+
+
+def _usable(samples: Samples) -> tuple[Tensor | None, tuple[str, ...]]:
+    """The labels, if they can decide: two classes or more with samples to spare."""
+    if samples.labels is None:
+        return None, (EXPERIMENTAL,)
+    if int((samples.labels.bincount() > 2).sum()) < 2:
+        return None, ("The labels hold no two classes of three samples or more, so they are left aside.", EXPERIMENTAL)
+    return samples.labels, ()
+
+
+def _changes(samples: Samples, x: Tensor, total: int) -> tuple[str, ...]:
+    notes = []
+    if total > len(samples) + len(samples.skipped):
+        notes.append(f"{len(samples):,} of {total:,} training samples, drawn evenly from all classes.")
+    if samples.skipped:
+        notes.append(f"{len(samples.skipped)} files could not be read, the first: {': '.join(samples.skipped[0])}.")
+    if tuple(x.shape[1:]) != samples.shape:
+        before, after = (" x ".join(map(str, shape)) for shape in (samples.shape, x.shape[1:]))
+        notes.append(f"Trials saw samples of {after} instead of {before}: what only shows in detail was not judged.")
+    return tuple(notes)
+
+
+def _sets(names: Sequence[str], samples: Samples) -> dict[str, ViewSet]:
+    """The sets to compare, by name; every recipe is made once, so that what does not suit the data is said early."""
+    known = candidates(samples.kind, samples.shape)
+    chosen = {one.name: one for one in ([named(name, known) for name in names] or known)}
+    if len(chosen) < 2:
+        raise ValueError(f"Give two sets or more to compare, such as {known[0].name} {known[1].name}; got one.")
+    for one in chosen.values():
+        if one.recipe().kind not in (samples.kind, "any") or one.views in TWO_PARTS:
+            raise ValueError(f"The set {one.name!r} ({one.views}) does not make two like views of a {samples.kind}.")
+    return chosen
+
+
+def _raced(
+    material: Material,
+    recipes: Mapping[str, Recipe],
+    runners: Mapping[str, Trial],
+    *,
+    rungs: Sequence[int],
+    seed: int,
+    progress: Progress,
+) -> list[Tried]:
+    """The race: by accuracy where there are labels, by the experimental score where there are none."""
+    if material.labels is not None:
+        measure = trials.by_labels(material.x, material.labels)
+        return trials.race(runners, measure, rungs=rungs, stepped=progress.advance)
+    measure = trials.without_labels(material.x, list(recipes.values()), seed=seed)
+    options: dict[str, Any] = {"spread": trials.LABEL_FREE_SPREAD, "limits": (-math.inf, 0.0)}
+    return trials.race(runners, measure, rungs=rungs, stepped=progress.advance, **options)
+
+
+def _described(
+    material: Material, recipes: Mapping[str, Recipe], *, views: int, resamples: int, seed: int
+) -> tuple[dict[str, Concentrated], tuple[str, ...]]:
+    """What theory says of every set, or why it says nothing: a description never stands in the way of a decision."""
+    if material.samples.kind == "text":
+        return {}, ("Theory says nothing of texts: there is no distance between tokens.",)
+    x = material.x[material.few]
+    try:
+        found = concentrations(x, material.few_labels, recipes, views=views, resamples=resamples, seed=seed)
+    except ValueError as error:
+        return {}, (f"Theory says nothing of this data: {error}",)
+    return {row.name: row for row in found}, ()
+
+
+def _certificate(material: Material, trial: Trial, *, seed: int) -> Certificate | None:
+    """The bound on the error of the winner's short training, on the few samples; None where it cannot be computed."""
+    if material.few_labels is None:
+        return None
+    stacks = stacked_views(trial.recipe, material.x[material.few], VIEWS_OF_CERTIFICATE, seed=seed, embed=trial.embed)
+    try:
+        return generalization_bound(stacks, material.few_labels)
+    except ValueError:  # rows of zeros, say
+        return None
+
+
+def _graph(material: Material, recipe: Recipe, *, seed: int) -> Any:
+    classes = material.samples.classes
+    return graph_of_views(material.x[material.few], material.few_labels, recipe, classes=classes, seed=seed)
+
+
+def _chance(labels: Tensor | None) -> float | None:
+    return None if labels is None else labels.bincount().max().item() / len(labels)
+
+
+def _raw(material: Material, recipe: Recipe) -> float | None:
+    """The accuracy of neighbors among the inputs themselves, which a training should exceed in the end."""
+    if material.labels is None or material.samples.kind == "text":
+        return None
+    rows = recipe.plain(material.x).flatten(1)
+    rows = (rows - rows.mean(0)) / rows.std(0).mean().clamp(min=1e-6)
+    return trials.neighbor_votes(rows, material.labels).mean().item()
+
+
+def _command(data: Array, labels: Array | None, best: ViewSet, *, total: int) -> str:
+    """What trains with a set: a line for the terminal, or Python for arrays in memory; small data get small batches."""
+    if not isinstance(data, str | Path):
+        return f"vergence.ContrastiveEncoder(views={best.views!r}, view={dict(best.options)!r}).fit(x)"
+    source = str(data)
+    if isinstance(labels, str | Path) and source.startswith("array:") and "labels=" not in source:
+        source = f"{source},labels={labels}"
+    words = ["vergence", "train", "--data", source, *best.arguments()]
+    trained = int(total * (1 - Watching.share))
+    words += ["--batch", str(max(2, trained // 4))] if trained < Config.batch else []
+    return shlex.join([*words, "--run", f"runs/{_plain_name(best.name)}"])
+
+
+def _asked(data: Array, labels: Array | None, sets: Sequence[str], **numbers: int) -> str:
+    """The command that asked for this ranking, or what it was asked about."""
+    if not isinstance(data, str | Path):
+        return "from Python, about an array in memory"
+    words = ["vergence", "views", "--data", str(data), *(["--labels", str(labels)] if labels is not None else [])]
+    words += ["--sets", *sets] if sets else []
+    return shlex.join([*words, *(word for name, value in numbers.items() for word in (f"--{name}", str(value)))])
+
+
+def _plain_name(name: str) -> str:
+    return "".join(letter if letter.isalnum() else "-" for letter in name).strip("-")
+
+
+def _written(ranking: ViewRanking, material: Material, path: Path, *, seed: int) -> ViewRanking:
+    from vergence.report.ranking import ranking_page
+
+    html = ranking_page(ranking, material.samples, material.few, seed=seed)
+    return replace(ranking, page=write_bytes(path, html.encode()))
+
+
+def _check(**options: tuple[int, int]) -> None:
+    for name, (value, least) in options.items():
+        if value < least:
+            raise ValueError(f"{name.replace('_', '-')} must be at least {least}, got {value}.")

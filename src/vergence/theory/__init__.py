@@ -1,19 +1,17 @@
 """RESULTS: theorems evaluated on features; a module per line of work."""
 
 from vergence.tables import Table
-from vergence.theory.alignment import (
-    eta,
-    eta_squared,
-    expected_alignment,
-    lipschitz_estimate,
-    stability,
-    unstable_share,
-    view_spread,
-)
 from vergence.theory.centers import chance_error, class_centers, nearest_center_classes, nearest_center_error
 from vergence.theory.certificate import Certificate
 from vergence.theory.clique import Clique, cover_clique, maximum_clique
-from vergence.theory.concentration import Concentration, MainPart, concentration, concentration_curve
+from vergence.theory.concentration import (
+    Concentration,
+    MainPart,
+    concentration,
+    concentration_curve,
+    ranked_by_concentration,
+    shares_outside,
+)
 from vergence.theory.distance import augmented_distance, closest_views, within_classes
 from vergence.theory.divergence import (
     cross_correlation,
@@ -39,6 +37,23 @@ from vergence.theory.hypersphere import (
     uniformity_potential,
     von_mises_fisher_log_normalizer,
 )
+from vergence.theory.stability import (
+    eta,
+    eta_squared,
+    expected_alignment,
+    lipschitz_estimate,
+    stability,
+    unstable_share,
+    view_spread,
+)
+
+# The spellings of the first release, kept for code that uses them.
+class_centres = class_centers
+generalisation_bound = generalization_bound
+nearest_centre_classes = nearest_center_classes
+nearest_centre_error = nearest_center_error
+standardised = standardized
+von_mises_fisher_log_normaliser = von_mises_fisher_log_normalizer
 
 RESULTS = Table(
     "result",
@@ -98,10 +113,12 @@ __all__ = [
     "nearest_center_classes",
     "nearest_center_error",
     "probe_error",
+    "ranked_by_concentration",
     "recovery_theorem",
     "resubstitution_entropy",
     "rho",
     "separation",
+    "shares_outside",
     "stability",
     "standardized",
     "uniformity_potential",

@@ -4,7 +4,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from vergence.theory.alignment import Views
+from vergence.theory.stability import Views
 from vergence.types import Labels
 
 
@@ -32,5 +32,5 @@ def nearest_center_error(features: Views, labels: Labels) -> float:
 
 
 def chance_error(labels: Labels) -> float:
-    """The error of always naming the largest class: an error bound of at least this says nothing."""
+    """The error of always naming the largest class: an error bound of at least this is vacuous."""
     return 1 - labels.unique(return_counts=True)[1].amax().item() / len(labels)

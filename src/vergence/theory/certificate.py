@@ -12,7 +12,7 @@ Standing = Literal["measured", "assumed", "estimated from below", "estimated fro
 class Certificate:
     """A theorem's inequality ``left <= right`` evaluated on features. Never raises: a violated one is a finding.
 
-    ``vacuous`` means that the right side says nothing (an error bound of at least the chance error, a NaN, an
+    ``vacuous`` means that the right side carries no information (an error bound of at least the chance error, a NaN, an
     infinity). ``assumptions`` maps each condition of the theorem to how it was obtained, ``terms`` the parts of both
     sides to their values, and ``curves`` what the free choices trade against each other.
     """
@@ -29,7 +29,7 @@ class Certificate:
 
     @property
     def slack(self) -> float:
-        """Right minus left: how much room the inequality leaves; negative when it is violated."""
+        """Right minus left: how far the inequality is from being violated; negative when it is violated."""
         return self.right - self.left
 
     @property

@@ -1,15 +1,17 @@
 """Concentration: the share of each class that augmentation brings together."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from vergence.theory.clique import Clique, cover_clique, maximum_clique
+from vergence.theory.distance import augmented_distance, within_classes
 from vergence.types import Labels, Square
 
 LARGEST_SEARCH = 2000  # samples of a class; beyond, the root of the search alone takes minutes: vertex cover instead
@@ -88,6 +90,35 @@ def concentration_curve(
         Concentration(delta, tuple(_part(label, labels, curve[delta]) for label, curve in curves.items()))
         for delta in deltas
     ]
+
+
+def shares_outside(
+    views: Callable[[Tensor], Float[Tensor, "k m *shape"]], labels: Labels, deltas: Sequence[float]
+) -> Float[Tensor, " deltas"]:
+    r""":math:`1 - \sigma` averaged over classes, at each delta: the share of a class outside its main part.
+
+    ``views`` gives the views of the samples with these numbers; it is asked for one class at a time. Sampled views are
+    farther apart than all views, so the share is estimated from above.
+    """
+    distance = within_classes(labels, lambda own: augmented_distance(views(own)))
+    return torch.tensor([1 - point.mean for point in concentration_curve(distance, labels, deltas)])
+
+
+def ranked_by_concentration(
+    sets: Mapping[str, Callable[[int, Tensor], Tensor]], labels: Labels, deltas: Sequence[float], *, draws: int = 5
+) -> dict[str, Float[Tensor, "draws deltas"]]:
+    """Sets of augmentations, best first: the less of a class is outside its main part, over all deltas, the better.
+
+    ``sets[name](seed, numbers)`` gives the views of the samples with these numbers; every draw has a seed of its own.
+
+    References:
+        Huang et al. (2023), Sec. 5.2. https://arxiv.org/abs/2111.00743
+    """
+    curves = {
+        name: torch.stack([shares_outside(partial(views, seed), labels, deltas) for seed in range(draws)])
+        for name, views in sets.items()
+    }
+    return dict(sorted(curves.items(), key=lambda item: item[1].mean().item()))
 
 
 def _class_curve(distance: Tensor, own: Tensor, deltas: Sequence[float], seconds: float) -> dict[float, Clique]:

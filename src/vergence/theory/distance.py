@@ -10,7 +10,7 @@ from torch import Tensor
 from vergence.types import Labels, Square
 
 ROWS, COLUMNS = 256, 2048  # views to a tile: 2 MiB of float32, wide enough for full speed, little of the diagonal twice
-FEW_ROWS = 96  # views to a tile when pruning: more would share fewer far samples, less would starve the matrix product
+FEW_ROWS = 96  # views to a tile when pruning: more would share fewer far samples, fewer would slow the product
 SAFE = 1e-3  # below this share of the two squared norms, a + b - 2ab has lost digits and the pair is measured directly
 GATHERED = 2**22  # numbers gathered for direct measurement at a time
 DIRECT = "donot_use_mm_for_euclid_dist"

@@ -1,4 +1,4 @@
-"""Divergence: how the losses push the centers of classes apart, and what they say of the error."""
+"""Divergence: how the losses push the centers of classes apart, and the bounds on the error that follow."""
 
 import math
 from dataclasses import dataclass, replace
@@ -9,9 +9,9 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from vergence.theory.alignment import Views, expected_alignment, view_spread
 from vergence.theory.centers import class_centers
 from vergence.theory.certificate import Certificate
+from vergence.theory.stability import Views, expected_alignment, view_spread
 from vergence.types import Labels
 
 LARGEST_EPSILON = 1 - math.log(1 - 1 / math.e)  # beyond it phi can be negative and the proof of the simple form fails
@@ -248,7 +248,7 @@ def _centers_certificate(
 
 
 def _through_loss(bound: Certificate, unstable: float, statement: str) -> Certificate:
-    """The bound with R replaced by what the loss says of it; the condition on the centers still has to hold."""
+    """The bound with R replaced by its bound from the loss; the condition on the centers still has to hold."""
     right = 1 - bound.terms["sigma"] + unstable
     silent = bound.terms["largest product of centers"] >= bound.terms["threshold"]
     return replace(

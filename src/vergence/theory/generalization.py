@@ -10,11 +10,11 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from vergence.tables import UnknownName
-from vergence.theory.alignment import Views, view_spread
 from vergence.theory.centers import chance_error, class_centers, nearest_center_classes, nearest_center_error
 from vergence.theory.certificate import Certificate, Standing
 from vergence.theory.concentration import Concentration, MainPart, concentration, concentration_curve
 from vergence.theory.distance import augmented_distance, within_classes
+from vergence.theory.stability import Views, view_spread
 from vergence.types import Labels, Square
 
 Rho = Literal["corrected", "published", "arxiv", "measured"]
@@ -248,7 +248,7 @@ def _parts(
 
 
 def _known(labels: Tensor, sigma: float, delta: float) -> Concentration:
-    """A concentration that the caller vouches for; which samples are in the main parts is not known."""
+    """A concentration given by the caller; which samples are in the main parts is not known."""
     nobody = labels.new_empty(0)
     return Concentration(delta, tuple(MainPart(int(label), nobody, sigma, sigma) for label in labels.unique()))
 

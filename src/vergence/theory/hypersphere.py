@@ -1,4 +1,4 @@
-"""The limit of the contrastive loss for many negatives, its rate, and its reading as alignment plus entropy."""
+"""The limit of the contrastive loss for many negatives, its rate, and its form as alignment plus entropy."""
 
 import math
 
@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from vergence.objectives.hypersphere import log_mean_exponential
 from vergence.theory.certificate import Certificate
 from vergence.types import Embedding, Scalar
 
@@ -80,7 +81,7 @@ def limit_of_contrastive(
         source="Wang & Isola (2020), Theorem 1, supplement",
         left=samples.mean().item(),
         right=right,
-        # The loss lies within 2/T of its limit whatever the encoder: a wider bound says nothing.
+        # The loss lies within 2/T of its limit whatever the encoder: a wider bound is vacuous.
         vacuous=right >= 2 / temperature,
         assumptions={"negatives are independent": "measured", "embeddings have norm 1": "measured"},
         terms={
@@ -114,15 +115,9 @@ def uniformity_potential(z: Embedding, *, temperature: float = 0.5) -> Scalar:
 
 def von_mises_fisher_log_normalizer(dimension: int, concentration: float) -> float:
     r"""The log integral of :math:`e^{\kappa u \cdot v}` over the sphere: its log area plus
-    :math:`\log {}_0F_1(; d/2; \kappa^2/4)`.
-
-    The series has positive terms only, so it stays accurate where Bessel functions of high order underflow.
-    """
-    half = dimension / 2
-    log_area = math.log(2) + half * math.log(math.pi) - math.lgamma(half)
-    order = torch.arange(200 + int(2 * concentration), dtype=torch.float64)  # terms fall geometrically beyond kappa / 2
-    log_terms = 2 * order * math.log(concentration / 2) - torch.lgamma(order + 1) - torch.lgamma(order + half)
-    return log_area + math.lgamma(half) + torch.logsumexp(log_terms, 0).item()
+    :math:`\log {}_0F_1(; d/2; \kappa^2/4)`."""
+    log_area = math.log(2) + dimension / 2 * math.log(math.pi) - math.lgamma(dimension / 2)
+    return log_area + log_mean_exponential(dimension, concentration)
 
 
 def _both_ways(z1: Tensor, z2: Tensor) -> tuple[Tensor, Tensor]:

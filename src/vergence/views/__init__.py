@@ -43,6 +43,8 @@ GLOSSARY = {
     "flip": "Horizontal flip of every second view.",
     "strength": "Strength of the color distortion, from 0 (none) to 2.5.",
     "first": "How many columns are the first view; 0 for half of them.",
+    "largest": "Largest share of the area that a crop keeps.",
+    "turn": "Quarter turns of every view, for images without an upright.",
     "smallest": "Smallest share of the area that a crop keeps.",
     "local_count": "How many local crops come after the two global ones.",
     "local_size": "Side of the local crops in pixels; None for 3/7 of the global ones' side.",

@@ -5,7 +5,7 @@ from functools import partial
 
 from vergence.views.halves import same
 from vergence.views.recipe import Recipe, View, require
-from vergence.views.steps import DRAWS, Step, distort, drop_color, image_recipe, look, soften, through
+from vergence.views.steps import DRAWS, Step, distort, drop_color, image_recipe, look, soften, through, turn_around
 
 SHARP = 32  # pixels: SimCLR's own CIFAR-10 recipe does not blur (Appendix B.9)
 LOCAL = 96 / 224  # side of SwAV's and DINO's local crops, as a share of that of the global ones
@@ -22,24 +22,30 @@ def simclr(
     flip: bool = True,
     strength: float = 0.5,
     smallest: float = 0.08,
+    largest: float = 1.0,
+    turn: bool = False,
 ) -> Recipe:
     """SimCLR's views of images: (a) resized crop, (b) blur, (c) color dropping, (d) color distortion, (e) flip.
 
-    A crop keeps a share of the area between ``smallest`` and 1; then come flip with probability 0.5, distortion 0.8,
-    gray 0.2, blur 0.5, each as torchvision does it. Strength s lets brightness, contrast and saturation change by 0.8 s
-    and the hue by 0.2 s of a turn. ``blur=None`` blurs images over 32 pixels only, as the paper does; ``size=None``
-    keeps the size of the input.
+    A crop keeps a share of the area between ``smallest`` and ``largest``; then come flip with probability 0.5,
+    distortion 0.8, gray 0.2, blur 0.5, each as torchvision does it. Strength s lets brightness, contrast and
+    saturation change by 0.8 s and the hue by 0.2 s of a turn. ``blur=None`` blurs images over 32 pixels only, as the
+    paper does; ``size=None`` keeps the size of the input. ``turn`` adds quarter turns, for what has no upright (cells,
+    land seen from above).
 
     References:
         Chen et al. (2020), Appendix A; the letters are those of Huang et al. (2023). https://arxiv.org/abs/2002.05709
     """
     require(size is None or size >= 1, "size", size, "at least 1 or None")
     require(0 < smallest <= 1, "smallest", smallest, "a share of the image's area in (0, 1]")
-    looks = look(size=size, scale=(smallest, 1.0) if crop else None, flip=flip)
-    steps = [looks, *_tints(blur=blur, gray=gray, color=color, strength=strength)]
-    notes = {"b": f" above {SHARP} px" if blur is None else "", "d": f" {strength:g}"}
+    require(smallest <= largest <= 1, "largest", largest, "a share of the image's area, from smallest to 1")
+    looks = look(size=size, scale=(smallest, largest) if crop else None, flip=flip)
+    steps = [looks, *[turn_around()] * turn, *_tints(blur=blur, gray=gray, color=color, strength=strength)]
+    shares = "" if (smallest, largest) == (0.08, 1) else f" {smallest:g} to {largest:g}"
+    notes = {"a": shares, "b": f" above {SHARP} px" if blur is None else "", "d": f" {strength:g}"}
     switches = zip(LETTERS, (crop, blur is not False, gray, color, flip), strict=True)
     parts = [f"({letter}) {LETTERS[letter]}{notes.get(letter, '')}" for letter, on in switches if on]
+    parts += ["quarter turns"] * turn
     return image_recipe(steps, draws=DRAWS, description=" + ".join(parts) or "no transformation", size=size)
 
 

@@ -28,7 +28,8 @@ SIGMA = (0.1, 2.0)
 
 # Columns of a view's uniform draws, fixed so that switching one transformation off leaves the others as they were.
 CROP, FLIP, DISTORTED, DISTORTION, GRAYED, BLURRED, SIGMA_DRAW = slice(0, 22), 22, 23, slice(24, 32), 32, 33, 34
-DRAWS = 35
+TURNED = 35
+DRAWS = 36
 
 CACHED = 2**19  # numbers in a chunk, so that it stays in a core's cache with its temporaries
 
@@ -96,6 +97,11 @@ def soften(*, above: int) -> Step:
     return Step(_softness, partial(_soften, above=above))
 
 
+def turn_around() -> Step:
+    """Quarter turns, all four equally likely; of an image that is not square, none or a half turn."""
+    return Step(_turns, _turn_around)
+
+
 @cache
 def _keep_freed_memory() -> None:
     """Free one large buffer, once: from then on glibc keeps smaller ones instead of returning them to the system.
@@ -115,6 +121,18 @@ def _lattice(
     flips = draws[:, FLIP] < (FLIP_PROBABILITY if flip else 0.0)
     rows, columns = (size or max(1, round(share * side)) for side in (height, width))
     return lattice(windows.to(flips.device), flips, (height, width), (rows, columns))
+
+
+def _turns(draws: Draws, height: int, width: int) -> tuple[Tensor]:
+    return ((4 * draws[:, TURNED]).long(),)
+
+
+def _turn_around(x: FloatImages, quarters: Tensor) -> FloatImages:
+    square = x.shape[2] == x.shape[3]
+    quarters = (quarters if square else 2 * (quarters // 2)).to(x.device)[:, None, None, None]
+    for count in (1, 2, 3) if square else (2,):
+        x = torch.where(quarters == count, x.rot90(count, (2, 3)), x)
+    return x
 
 
 def _distortion(draws: Draws, height: int, width: int, *, strength: float) -> tuple[Mask, Factors, Orders]:

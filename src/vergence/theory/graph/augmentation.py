@@ -53,7 +53,7 @@ class AugmentationGraph:
 
     @classmethod
     def from_kernel(cls, kernel: Array, *, prior: Array | None = None, note: str = "") -> "AugmentationGraph":
-        """The exact graph of a finite world: rows are natural samples, columns augmentations, entries A(x | sample)."""
+        """The exact graph of a finite set: rows are natural samples, columns augmentations, entries A(x | sample)."""
         matrix = kernel_matrix(kernel)
         roots = np.sqrt(prior_vector(prior, matrix.shape[0]))
         graph = cls(sparse.csr_array(matrix * roots[:, None]), note=note)
@@ -180,7 +180,7 @@ class AugmentationGraph:
         return torch.from_numpy((factor.T @ weighted).toarray())
 
     def bridging(self, labels: Array) -> Float[Tensor, " samples"]:
-        """For each sample, the chance that an augmentation of it, met again, comes from a sample of another label."""
+        """For each sample, the probability that an augmentation of it comes from a sample of another label."""
         posterior = self.label_probabilities(labels) / self.degrees[:, None]
         agreement = torch.from_numpy(self.kernel @ posterior.numpy())
         own = torch.from_numpy(label_indices(labels, self.kernel.shape[0], "natural samples")[1])

@@ -1,4 +1,4 @@
-"""What the graph promises a linear probe: bounds that can be checked, and the formal theorem as far as it is stated."""
+"""Bounds on the error of a linear probe: some that can be computed, and the formal theorem up to its constants."""
 
 import math
 from typing import NamedTuple
@@ -8,9 +8,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from vergence.theory.certificate import Certificate
-from vergence.theory.graph.alignment import feature_basis
 from vergence.theory.graph.augmentation import AugmentationGraph
 from vergence.theory.graph.checks import Array, indicators, label_indices
+from vergence.theory.graph.subspaces import feature_basis
 from vergence.types import Labels
 
 PAPER = "HaoChen et al. (2021). https://arxiv.org/abs/2106.04156"
@@ -164,7 +164,7 @@ def _measured(graph: AugmentationGraph, labels: Array, k: int) -> tuple[Probe, f
     following = graph.eigenvalues(k + 1)[-1].item() if k < graph.nodes else 0.0
     probe = spectral_probe(graph, labels, k=k)
     disagreement = graph.disagreement(labels)
-    # Within rounding of one the graph falls apart into more than k pieces, and the bound says nothing.
+    # Within rounding of one the graph has more than k components, and the bound is vacuous.
     bound = disagreement / (1 - following) if 1 - following > TIE else math.inf
     terms = {
         "disagreement": disagreement,

@@ -30,7 +30,7 @@ def prior_vector(prior: Array | None, n: int) -> np.ndarray:
     """Probabilities of the n natural samples; uniform when none are given."""
     if prior is None:
         return np.full(n, 1 / n)
-    vector = _plain(prior).astype(np.float64)
+    vector = _array(prior).astype(np.float64)
     if vector.shape != (n,) or not (vector > 0).all() or abs(vector.sum() - 1) > ROUNDING:
         raise ValueError(
             f"Expected a prior of {n} positive probabilities that sum to one, one per row of the kernel; got shape "
@@ -69,7 +69,7 @@ def reject_isolated(degrees: np.ndarray) -> None:
 
 def label_indices(labels: Array, n: int, what: str) -> tuple[np.ndarray, np.ndarray]:
     """The distinct labels, and for each of n things the index of its own."""
-    vector = _plain(labels)
+    vector = _array(labels)
     if vector.shape != (n,) or vector.dtype.kind not in "biu":
         raise ValueError(
             f"Expected one integer label for each of the {n} {what}; got {vector.dtype} of shape {vector.shape}."
@@ -83,12 +83,12 @@ def indicators(indices: np.ndarray) -> sparse.csr_array:
     return sparse.csr_array((np.ones(n), (np.arange(n), indices)))
 
 
-def _plain(given: Array) -> np.ndarray:
+def _array(given: Array) -> np.ndarray:
     return given.detach().cpu().numpy() if isinstance(given, Tensor) else np.asarray(given)
 
 
 def _matrix(given: Array, what: str) -> sparse.csr_array:
-    matrix = sparse.csr_array(given if sparse.issparse(given) else _plain(given), dtype=np.float64)
+    matrix = sparse.csr_array(given if sparse.issparse(given) else _array(given), dtype=np.float64)
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise ValueError(f"Expected the {what} to be a matrix with rows and columns; got shape {matrix.shape}.")
     if not np.isfinite(matrix.data).all():

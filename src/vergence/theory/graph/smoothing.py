@@ -1,4 +1,4 @@
-"""The kernel of a real dataset, estimated from sampled views: no two samples share a view, so neighbors stand in."""
+"""The kernel of a real dataset, estimated from sampled views: no two samples share a view, so neighbors are used."""
 
 import numpy as np
 import torch

@@ -1,8 +1,8 @@
-"""A look at the augmentation graph of some views: what ``vergence views --graph`` shows."""
+"""A survey of the augmentation graph of some views: what ``vergence views --graph`` shows."""
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -20,16 +20,13 @@ from vergence.theory.graph.certificates import (
 from vergence.theory.graph.checks import Array
 from vergence.types import Labels
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 @dataclass(frozen=True, eq=False)
 class GraphSurvey:
     """The spectrum of a graph with its gap and components and, where samples have labels, how the classes mix.
 
-    ``gap_after`` counts the eigenvalues above the largest gap, of two or more: with fewer dimensions a probe cannot
-    tell apart what the augmentations keep apart.
+    ``gap_after`` counts the eigenvalues above the largest gap, of two or more: with fewer dimensions a probe
+    cannot separate what the augmentations keep separate.
     """
 
     graph: AugmentationGraph
@@ -77,15 +74,6 @@ class GraphSurvey:
     def summary(self) -> str:
         """The survey in a few lines."""
         return "\n".join(self._spectrum_lines() + (self._label_lines() if self.labels is not None else []))
-
-    def figures(self) -> "dict[str, Figure]":
-        """The spectrum, the layout on the leading eigenvectors and, with labels, the mixing and the probe's error."""
-        from vergence.theory.graph import figures  # matplotlib takes half a second, so only when it draws
-
-        drawn = {"spectrum": figures.spectrum(self), "layout": figures.layout(self)}
-        if self.labels is not None:
-            drawn |= {"mixing": figures.mixing(self), "probe": figures.probe(self)}
-        return drawn
 
     def to_dict(self) -> dict[str, Any]:
         described: dict[str, Any] = {
@@ -158,7 +146,7 @@ def survey_graph(
     k: int = 32,
     seed: int = 0,
 ) -> GraphSurvey:
-    """Decompose a graph that is already there; ``classes`` are the names of the labels 0, 1, ..."""
+    """Decompose a graph; ``classes`` are the names of the labels 0, 1, ..."""
     if min(k + 1, graph.nodes) < 3:
         raise ValueError(
             f"Expected k >= 2 and three nodes or more, to look for a gap; got k = {k}, {graph.nodes} nodes."

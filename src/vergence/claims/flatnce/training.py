@@ -1,0 +1,172 @@
+"""Claims of FlatNCE that need training: small batches, half precision, and the gradient along training."""
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy, normalize
+
+from vergence import features
+from vergence.claims.claim import Outcome, claim
+from vergence.claims.laboratory import SLACK, Laboratory, Row, column, lead, mean, measured, stated, steps_of
+from vergence.config import Config, Optim
+from vergence.diagnostics import negatives
+from vergence.objectives import Objective
+from vergence.objectives.pairwise import contrast
+from vergence.report.experiments import Cells, curves, marks
+from vergence.runs import assembly
+from vergence.runs.assembly import Assembled
+
+BATCHES = (16, 64, 256, 512)
+COLD = 0.1  # the temperature of the authors of FlatNCE
+WATCHED = 512  # training pairs on which the gradient is measured: the largest batch
+LOSSES = {"InfoNCE": "simclr", "FlatNCE": "flatclr"}
+
+
+@claim(
+    92,
+    "FlatNCE is at least as accurate as InfoNCE at batches of 16 to 512, and its lead shrinks with the batch.",
+    kind="training",
+    tolerance="order of mean probe accuracies over seeds; lead at the smallest batch above that at the largest",
+    minutes=12.0,
+)
+def flat_in_small_batches(laboratory: Laboratory) -> Outcome:
+    rows = {name: {b: _trials(laboratory, method, b) for b in _batches(laboratory)} for name, method in LOSSES.items()}
+    info, flat = rows.values()
+    leads = {batch: mean(flat[batch], "probe") - mean(info[batch], "probe") for batch in info}
+    first, *_, last = leads.values()
+    accuracies: Cells = {name: {b: column(cell, "probe") for b, cell in cells.items()} for name, cells in rows.items()}
+    words = [f"batch {b}: FlatNCE {stated(flat[b], 'probe')}, InfoNCE {stated(info[b], 'probe')}" for b in info]
+    picture = curves(accuracies, "samples in a batch", "accuracy of the linear probe", logarithmic=True)
+    holds = min(leads.values()) >= 0 and first > last
+    behind = min(leads, key=leads.__getitem__)
+    _, noise = lead(flat[behind], info[behind], "probe")
+    why = (
+        f"FlatNCE is behind by {-leads[behind]:.3f} at {behind}, with a standard error of {noise:.3f}; its lead is "
+        f"{first:+.3f} at the smallest batch and {last:+.3f} at the largest."
+    )
+    return Outcome(holds, "; ".join(words), accuracies, {"batches": picture}, why="" if holds else why)
+
+
+@claim(
+    225,
+    "In half precision FlatNCE keeps its accuracy, and is ahead of a softmax cross-entropy.",
+    kind="training",
+    tolerance="batch 16, mean probe accuracy: no more than 0.01 below float32, over 0.01 above InfoNCE in float16",
+    minutes=11.0,
+)
+def flat_in_half_precision(laboratory: Laboratory) -> Outcome:
+    batch = BATCHES[0]
+    rows = {
+        f"{name}, {precision}": _trials(laboratory, method, batch, half=precision == "float16")
+        for name, method in LOSSES.items()
+        for precision in ("float32", "float16")
+    }
+    _, softmax, single, half = (mean(cell, "probe") for cell in rows.values())
+    words = [f"{name} {stated(cell, 'probe')}" for name, cell in rows.items()]
+    vanished = mean(rows["InfoNCE, float16"], "vanished")
+    words.append(f"share of anchors without gradient in float16, after InfoNCE: {vanished:.2g}")
+    if assembly.device(Config()).type == "cpu":
+        words.append("scores and gradients are rounded to float16, but a processor calculates in float32 between")
+    seen = {name: column(cell, "probe") for name, cell in rows.items()}
+    picture = marks({"": seen}, "accuracy of the linear probe")
+    holds = half >= single - SLACK and half > softmax + SLACK
+    why = (
+        f"FlatNCE is ahead by {half - softmax:.3f}. No gradient of InfoNCE vanished in float16 after so short a "
+        "training (claim 226 follows it), so FlatNCE has no advantage yet."
+    )
+    return Outcome(holds, "; ".join(words), seen, {"precisions": picture}, why="" if holds or vanished else why)
+
+
+@claim(
+    226,
+    "What is left of InfoNCE's gradient, 1 - p, falls along training, and is the less the smaller the batch.",
+    kind="training",
+    tolerance="order of means over seeds, for every batch size",
+    minutes=6.0,
+)
+def gradient_fades(laboratory: Laboratory) -> Outcome:
+    rows = {batch: _trials(laboratory, LOSSES["InfoNCE"], batch) for batch in _batches(laboratory)}
+    seen = {key: {f"batch {b}": _along(cell, key) for b, cell in rows.items()} for key in ("left", "effective")}
+    words = [f"batch {b}: 1 - p from {mean(cell, 'first'):.3f} to {stated(cell, 'left')}" for b, cell in rows.items()]
+    vanished = max(mean(cell, "vanished") for cell in rows.values())
+    words.append(f"largest share of anchors whose gradient is 0 in float16: {vanished:.2g}")
+    left = [mean(cell, "left") for cell in rows.values()]
+    pictures = {
+        "gradient": curves(seen["left"], "epoch", "remaining share of the gradient, 1 - p"),
+        "negatives": curves(seen["effective"], "epoch", "effective share of the negatives"),
+    }
+    holds = all(mean(cell, "left") < mean(cell, "first") for cell in rows.values()) and left == sorted(left)
+    return Outcome(holds, "; ".join(words), seen, pictures)
+
+
+def half_info_nce(z1: Tensor, z2: Tensor, *, temperature: float = COLD) -> Tensor:
+    """NT-Xent as it is usually written, a softmax cross-entropy, in float16."""
+    scores, partner = _half_scores(z1, z2, temperature)
+    return cross_entropy(scores, partner, reduction="none").float().mean()
+
+
+def half_flat_nce(z1: Tensor, z2: Tensor, *, temperature: float = COLD) -> Tensor:
+    """FlatNCE from the scores, in float16."""
+    scores, partner = _half_scores(z1, z2, temperature)
+    gaps = scores - scores.gather(1, partner[:, None])
+    c = gaps.scatter(1, partner[:, None], -torch.inf).logsumexp(1)
+    return torch.exp(c - c.detach()).float().mean()
+
+
+HALF: dict[str, Callable[..., Tensor]] = {"simclr": half_info_nce, "flatclr": half_flat_nce}
+
+
+def _half_scores(z1: Tensor, z2: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+    """Scores of all pairs in float16, and the place of each row's partner."""
+    u = normalize(torch.cat([z1, z2]), dim=1).half()
+    itself = torch.eye(len(u), dtype=torch.bool, device=u.device)
+    return (u @ u.T / temperature).masked_fill(itself, -torch.inf), torch.arange(len(u), device=u.device).roll(len(z1))
+
+
+def _batches(laboratory: Laboratory) -> list[int]:
+    """The batch sizes of which there are four or more in the data."""
+    return [batch for batch in BATCHES if 4 * batch <= laboratory.scale.samples or laboratory.scale.paper]
+
+
+def _trials(laboratory: Laboratory, method: str, batch: int, *, half: bool = False) -> list[Row]:
+    """A loss at a batch size; the rate follows the root of the batch, as in the authors' code."""
+    rate = Optim(learning_rate=Optim().rate * math.sqrt(batch / 256))
+    shared = {"method": method, "objective": {"temperature": COLD}, "batch": batch, "optim": rate}
+    configs = [laboratory.config(**shared, seed=seed) for seed in laboratory.seeds]
+    return [
+        laboratory.remember("watched", {**config.settings(), "half": half}, partial(_watched, config, half=half))
+        for config in configs
+    ]
+
+
+def _watched(config: Config, *, half: bool) -> Row:
+    """A training whose gradient is measured after every epoch."""
+    parts = assembly.assemble(config)
+    if half:
+        parts.learner.objective = Objective(HALF[config.method], temperature=COLD)
+    along = [_gradient(parts) for step in steps_of(parts) if step.ends_epoch]
+    return {**measured(parts), **along[-1], "first": along[0]["left"], "along": along}
+
+
+@torch.no_grad()
+def _gradient(parts: Assembled) -> Row:
+    """On training pairs in batches: InfoNCE's 1 - p, the effective share of negatives, anchors without gradient."""
+    learner, batch = parts.learner, parts.config.batch
+    pairs = features.extract(learner.encoder, parts.samples, parts.recipe, branches=learner.branches, limit=WATCHED)
+    z1, z2 = pairs.z1, pairs.z2
+    assert z1 is not None
+    assert z2 is not None
+    both = zip(z1.split(batch), z2.split(batch), strict=True)
+    units = [normalize(torch.cat(pair), dim=1) for pair in both if len(pair[0]) == batch]
+    left = torch.cat([contrast(u, temperature=COLD).sigmoid() for u in units])
+    found = negatives(z1, z2, batch=batch, temperature=COLD)
+    return {"left": left.mean(), "effective": found.effective.value, "vanished": found.vanished_float16}
+
+
+def _along(rows: list[Row], key: str) -> dict[float, list[float]]:
+    """A figure of every seed by epoch."""
+    epochs = zip(*(column(row["along"], key) for row in rows), strict=True)
+    return {number: list(seeds) for number, seeds in enumerate(epochs, 1)}

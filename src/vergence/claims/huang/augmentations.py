@@ -1,0 +1,144 @@
+"""Claims of Huang et al. that need images: which augmentations concentrate the classes, and which train well."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import torch
+from matplotlib.figure import Figure
+from scipy.stats import spearmanr
+from torch import Tensor
+
+from vergence.claims.claim import Outcome, claim
+from vergence.claims.laboratory import Laboratory, Row, column, lead, mean, stated
+from vergence.counters import drawn
+from vergence.data import load
+from vergence.report.experiments import curves
+from vergence.theory import ranked_by_concentration
+from vergence.views import Recipe, from_letters, sample_keys
+from vergence.views.image import LETTERS
+
+LADDER = ("a", "ab", "abc", "abcd", "abcde")
+DELTAS = (9.1, 10.7, 12.4)  # between pixels; the crop alone leaves 0.78, 0.62 and 0.45 of a class outside there
+STRENGTHS = (0.125, 0.25, 0.5, 1.0)
+# Widths of heads beside encoders of 64 features; the papers' would cost twenty times the encoder.
+HEADS: Mapping[str, Mapping[str, Any]] = {
+    "simclr": {},
+    "barlow_twins": {"projector": (256, 256, 256)},
+    "moco": {},
+    "simsiam": {"projector": (256, 256), "predictor": (64, 256)},
+}
+Ladders = Mapping[str, Mapping[float, list[Row]]]
+
+
+@claim(
+    42,
+    "Dropping flip, color distortion, color dropping and blur, in this order, never raises kNN accuracy.",
+    kind="training",
+    tolerance="order of means over seeds, at every step and for every method",
+    minutes=12.0,
+)
+def richer_augmentation(laboratory: Laboratory) -> Outcome:
+    def rung(number: float) -> Mapping[str, Any]:
+        return {name: letter in LADDER[int(number) - 1] for letter, name in LETTERS.items()}
+
+    ladders = _ladders(laboratory, range(1, len(LADDER) + 1), rung)
+    picture = curves(_accuracies(ladders), "transformations, each with all before it", "kNN accuracy")
+    names = ["crop", "+ blur", "+ color\ndropping", "+ color\ndistortion", "+ flip"]
+    picture.axes[0].set_xticks(range(1, len(LADDER) + 1), names)
+    return _climbed(ladders, [name.replace("\n", " ") for name in names], picture, every_step=True)
+
+
+@claim(
+    221,
+    "Beside the crop, kNN accuracy falls with the strength of the color distortion: 1, 1/2, 1/4, 1/8.",
+    kind="training",
+    tolerance="per method: strength 1 above 1/8, and accuracy rises with strength (Spearman above 0)",
+    minutes=10.0,
+)
+def stronger_distortion(laboratory: Laboratory) -> Outcome:
+    def pair(strength: float) -> Mapping[str, Any]:
+        return {name: letter in "ad" for letter, name in LETTERS.items()} | {"strength": strength}
+
+    ladders = _ladders(laboratory, STRENGTHS, pair)
+    across = "strength of the color distortion beside the crop"
+    picture = curves(_accuracies(ladders), across, "kNN accuracy", logarithmic=True)
+    return _climbed(ladders, ["1/8", "1/4", "1/2", "1"], picture)
+
+
+@claim(
+    43,
+    "1 - sigma of crop pairs on CIFAR-10: with color distortion < with color dropping < with blur and with flip.",
+    kind="training",
+    tolerance="order of means over 5 drawings",
+    minutes=1.0,
+)
+def order_of_crop_pairs(laboratory: Laboratory) -> Outcome:
+    recipes = {f"crop and {LETTERS[letter]}": from_letters(f"a{letter}") for letter in "bcde"}
+    samples = load("cifar10")
+    own = drawn(len(samples), 10 * min(50, laboratory.scale.samples // 40 or 50), groups=samples.labels)
+    assert samples.labels is not None
+    x, labels = samples.x[own], samples.labels[own]
+    sets = {name: partial(_views, recipe, x) for name, recipe in recipes.items()}
+    outside = ranked_by_concentration(sets, labels, DELTAS)
+    scores = {name: outside[name].mean().item() for name in sets}
+    blur, gray, color, flip = scores.values()
+    seen = {name: dict(zip(DELTAS, shares.T.tolist(), strict=True)) for name, shares in outside.items()}
+    across = "delta: distance of the closest views that counts as near"
+    picture = curves(seen, across, "1 - sigma: share left outside")
+    measured = ", ".join(f"{name} {score:.3f}" for name, score in scores.items())
+    return Outcome(color < gray < min(blur, flip), measured, scores, {"curves": picture})
+
+
+def _views(recipe: Recipe, x: Tensor, seed: int, own: Tensor) -> Tensor:
+    """24 views of each of these samples, the sample itself first."""
+    keys = sample_keys(seed, 0, own)
+    return torch.stack([recipe.plain(x[own]), *(recipe.view(x[own], keys, number=n) for n in range(23))], 1)
+
+
+def _ladders(laboratory: Laboratory, rungs: Any, view: Callable[[float], Mapping[str, Any]]) -> Ladders:
+    """Trials of every method on every rung, in half the epochs of the scale unless it is the paper's."""
+    scale = laboratory.scale
+    epochs = scale.epochs if scale.paper else max(1, scale.epochs // 2)
+
+    def trials(method: str, rung: float) -> list[Row]:
+        heads = {} if scale.paper else HEADS[method]
+        return laboratory.trials(method=method, views="simclr", view=view(rung), heads=heads, epochs=epochs)
+
+    return {method: {rung: trials(method, rung) for rung in rungs} for method in HEADS}
+
+
+def _accuracies(ladders: Ladders) -> dict[str, dict[float, list[float]]]:
+    return {method: {rung: column(rows, "knn") for rung, rows in cells.items()} for method, cells in ladders.items()}
+
+
+def _climbed(ladders: Ladders, names: Sequence[str], picture: Figure, *, every_step: bool = False) -> Outcome:
+    """Whether every method's accuracy rises from the first rung to the last, or at every step."""
+    means = {method: [mean(rows, "knn") for rows in cells.values()] for method, cells in ladders.items()}
+    orders = {method: float(spearmanr(range(len(names)), path).statistic) for method, path in means.items()}
+    sentences = []
+    for method, cells in ladders.items():
+        first, *_, last = (stated(rows, "knn") for rows in cells.values())
+        sentences.append(f"{method} {names[0]} {first}, {names[-1]} {last}, Spearman {orders[method]:.2f}")
+    rising = [sum(path[step] >= path[step - 1] for path in means.values()) for step in range(1, len(names))]
+    steps = ", ".join(f"{name} {count}" for name, count in zip(names[1:], rising, strict=True))
+    sentences.append(f"of {len(means)} methods, so many do not fall at each step: {steps}")
+    on_the_whole = all(path[-1] > path[0] and orders[method] > 0 for method, path in means.items())
+    holds = min(rising) == len(means) if every_step else on_the_whole
+    why = "" if holds else _against(ladders, names, every_step=every_step)
+    return Outcome(holds, "; ".join(sentences), _accuracies(ladders), {"ladder": picture}, why)
+
+
+def _against(ladders: Ladders, names: Sequence[str], *, every_step: bool) -> str:
+    """The largest fall, of a step or from the first rung to the last, beside its standard error."""
+    falls = {}
+    for method, cells in ladders.items():
+        rungs = list(cells.values())
+        for before, after in pairwise(range(len(names))) if every_step else [(0, len(names) - 1)]:
+            falls[f"{method} from {names[before]} to {names[after]}"] = lead(rungs[before], rungs[after], "knn")
+    worst = max(falls, key=falls.__getitem__)
+    fall, error = falls[worst]
+    return (
+        f"The largest fall is {fall:.3f}, of {worst}, with a standard error of {error:.3f}; a longer run was not tried."
+    )

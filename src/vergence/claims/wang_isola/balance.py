@@ -1,0 +1,245 @@
+"""Claims of Wang & Isola that need training: alignment and uniformity must be in balance."""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import torch
+from torch.nn.functional import normalize
+
+from vergence import evaluation, features
+from vergence.claims.claim import Outcome, claim
+from vergence.claims.laboratory import Laboratory, Row, column, mean, stated, train
+from vergence.config import Optim
+from vergence.diagnostics import alignment, uniformity
+from vergence.objectives import Objective
+from vergence.report.experiments import curves, marks
+from vergence.runs import assembly
+from vergence.runs.assembly import Assembled
+
+SHARES = (0.0, 0.1, 0.3, 0.5, 0.7, 0.8, 0.85, 0.9, 1.0)  # the paper's collapse lies between 0.845 and 0.85
+TEMPERATURES = (0.005, 0.07, 0.2, 0.5, 5.0)  # the paper's best is 0.19
+BATCHES = (2, 16, 64, 256)
+COLLAPSED = 0.5  # average potential: 0.02 for a uniform law in 128 dimensions, 1 for a point
+TUNING: Mapping[str, Row] = {
+    "alignment only": {"align_weight": 1.0, "uniform_weight": 0.0},
+    "uniformity only": {"align_weight": 0.0, "uniform_weight": 1.0},
+    "both": {"align_weight": 1.0, "uniform_weight": 1.0},
+}
+OUTPUT, REPRESENTATION = "output", "representation"
+
+
+def on_the_sphere(parts: Assembled) -> Row:
+    """Linear probes of the representation and of the output on the sphere, with all held-out samples, and geometry."""
+    test = assembly.load(replace(parts.config, limit=0), "test")
+    both = [features.extract(parts.learner.encoder, samples, parts.recipe) for samples in (parts.samples, test)]
+    outputs = [normalize(features.encoded(parts.learner.projector, part.h), dim=1) for part in both]
+    labels = [part.labels for part in both]
+    views = features.extract(parts.learner.encoder, parts.test, parts.recipe, branches=parts.learner.branches)
+    return {
+        REPRESENTATION: evaluation.linear_probe(both[0].h, labels[0], both[1].h, labels[1]).accuracy,
+        OUTPUT: evaluation.linear_probe(outputs[0], labels[0], outputs[1], labels[1]).accuracy,
+        "alignment": alignment(views.z1, views.z2).value,
+        "uniformity": uniformity(views.z1).value,
+        "potential": math.exp(uniformity(views.z1).value),
+    }
+
+
+@torch.enable_grad()
+def fine_tuned(parts: Assembled) -> Row:
+    """The same before, and after a little more training with one of the two losses, or with both."""
+    before = {name: tensor.clone() for name, tensor in parts.learner.state_dict().items()}
+    rate = parts.config.optim.rate / 10
+    config = replace(
+        parts.config, epochs=max(1, parts.config.epochs // 4), optim=replace(parts.config.optim, learning_rate=rate)
+    )
+    rows = {"before": on_the_sphere(parts)}
+    for name, weights in TUNING.items():
+        parts.learner.load_state_dict(before)
+        parts.learner.objective = Objective("align_uniform", **weights)
+        train(replace(parts, config=config))
+        rows[name] = on_the_sphere(parts)
+    return rows
+
+
+@claim(
+    18,
+    "Accuracy is an inverted U in the weight of alignment over uniformity, and alignment alone collapses.",
+    kind="training",
+    tolerance="both ends below the peak by more than the spread over seeds; potential above 0.5",
+    minutes=10.0,
+)
+def weights_give_an_inverted_u(laboratory: Laboratory) -> Outcome:
+    cells = {share: _balanced(laboratory, share) for share in SHARES}
+    peak, alone = _peak(cells), cells[1.0]
+    words = (
+        f"accuracy of the output {stated(cells[0.0], OUTPUT)} with uniformity alone, {stated(cells[peak], OUTPUT)} at "
+        f"the best ratio {_ratio(peak)}, {stated(alone, OUTPUT)} with alignment alone, where the average potential is "
+        f"{stated(alone, 'potential')} and the probe scales up what remains; {_collapse(cells)}"
+    )
+    across = "share of alignment in the weights (5 to 1 is 0.83)"
+    accuracy = {name: {x: column(rows, name) for x, rows in cells.items()} for name in (OUTPUT, REPRESENTATION)}
+    potential = {"output": {x: column(rows, "potential") for x, rows in cells.items()}}
+    pictures = {
+        "accuracy": curves(accuracy, across, "accuracy of a linear probe"),
+        "potential": curves(potential, across, "average potential (1 is collapse)"),
+    }
+    holds = _inverted_u(cells) and mean(alone, "potential") > COLLAPSED
+    return Outcome(holds, words, {str(share): _averages(rows) for share, rows in cells.items()}, pictures)
+
+
+@claim(
+    19,
+    "Fine-tuning with only one of alignment and uniformity makes the other worse.",
+    kind="training",
+    tolerance="every seed",
+    minutes=2.0,
+)
+def one_alone_degrades_the_other(laboratory: Laboratory) -> Outcome:
+    # A temperature of 2.5, as in the paper, leaves room for both to improve.
+    rows = laboratory.trials(method="simclr", objective={"temperature": 2.5}, measure=fine_tuned)
+    stages = {name: [row[name] for row in rows] for name in ("before", *TUNING)}
+    scattered = [
+        after["uniformity"] > before["uniformity"]
+        for before, after in zip(stages["before"], stages["alignment only"], strict=True)
+    ]
+    apart = [
+        after["alignment"] > before["alignment"]
+        for before, after in zip(stages["before"], stages["uniformity only"], strict=True)
+    ]
+    words = "; ".join(
+        f"{name}: alignment {stated(part, 'alignment')}, uniformity {stated(part, 'uniformity')}, accuracy "
+        f"{stated(part, OUTPUT)}"
+        for name, part in stages.items()
+    )
+    pictures = {
+        key: marks({key: {name: column(part, key) for name, part in stages.items()}}, label)
+        for key, label in {
+            "alignment": "distance of views (lower is better)",
+            "uniformity": "uniformity (lower is better)",
+            OUTPUT: "accuracy of a linear probe on the output",
+        }.items()
+    }
+    figures = {name: _averages(part) for name, part in stages.items()}
+    return Outcome(all(scattered) and all(apart), words, figures, pictures)
+
+
+@claim(
+    202,
+    "Accuracy is an inverted U in the temperature of the contrastive loss.",
+    kind="training",
+    tolerance="both ends below the peak by more than the spread over seeds",
+    minutes=6.0,
+)
+def temperature_gives_an_inverted_u(laboratory: Laboratory) -> Outcome:
+    cells = {temperature: _contrastive(laboratory, temperature) for temperature in TEMPERATURES}
+    words = "accuracy of the output " + ", ".join(f"{stated(rows, OUTPUT)} at {x:g}" for x, rows in cells.items())
+    accuracy = {name: {x: column(rows, name) for x, rows in cells.items()} for name in (OUTPUT, REPRESENTATION)}
+    picture = curves(accuracy, "temperature", "accuracy of a linear probe", logarithmic=True)
+    figures = {f"{x:g}": _averages(rows) for x, rows in cells.items()}
+    return Outcome(_inverted_u(cells), words, figures, {"accuracy": picture})
+
+
+@claim(
+    203,
+    "Training for alignment and uniformity needs batches of about 16 or more.",
+    kind="training",
+    tolerance="2 below 16 by more than the spread over seeds, 16 within a tenth of the best",
+    minutes=7.0,
+)
+def small_batches_lose(laboratory: Laboratory) -> Outcome:
+    batches = [float(batch) for batch in BATCHES if batch <= laboratory.scale.batch]
+    cells: dict[str, dict[float, list[Row]]] = {
+        "alignment and uniformity": {batch: _in_batches(laboratory, "align_uniform", batch) for batch in batches},
+        "contrastive loss": {batch: _in_batches(laboratory, "simclr", batch) for batch in batches[1:]},
+    }
+    ours = cells["alignment and uniformity"]
+    loses = mean(ours[16], OUTPUT) - mean(ours[2], OUTPUT) > _spread(ours[16], ours[2])
+    holds = loses and mean(ours[16], OUTPUT) > 0.9 * mean(ours[_peak(ours)], OUTPUT)
+    words = "; ".join(
+        f"{name}: " + ", ".join(f"{stated(rows, OUTPUT)} in batches of {batch:g}" for batch, rows in group.items())
+        for name, group in cells.items()
+    )
+    accuracy = {name: {batch: column(rows, OUTPUT) for batch, rows in group.items()} for name, group in cells.items()}
+    picture = curves(accuracy, "batch size", "accuracy of the output", logarithmic=True)
+    figures = {name: {f"{b:g}": _averages(rows) for b, rows in group.items()} for name, group in cells.items()}
+    return Outcome(holds, f"accuracy of the output, {words}", figures, {"accuracy": picture})
+
+
+@claim(
+    204,
+    "Alignment and uniformity, optimized directly, reach the accuracy of the contrastive loss on images.",
+    kind="training",
+    tolerance="not below by more than the spread over seeds, each at its best setting",
+    minutes=16.0,
+)
+def direct_optimization_is_on_par(laboratory: Laboratory) -> Outcome:
+    direct = {share: _balanced(laboratory, share) for share in SHARES}
+    contrastive = {temperature: _contrastive(laboratory, temperature) for temperature in TEMPERATURES}
+    best, rival = direct[_peak(direct)], contrastive[_peak(contrastive)]
+    holds = mean(best, OUTPUT) > mean(rival, OUTPUT) - _spread(best, rival)
+    named = {f"direct, ratio {_ratio(_peak(direct))}": best, f"contrastive, temperature {_peak(contrastive):g}": rival}
+    words = "; ".join(
+        f"{name}: output {stated(rows, OUTPUT)}, representation {stated(rows, REPRESENTATION)}"
+        for name, rows in named.items()
+    )
+    accuracy = {key: {name: column(rows, key) for name, rows in named.items()} for key in (OUTPUT, REPRESENTATION)}
+    figures = {name: _averages(rows) for name, rows in named.items()}
+    return Outcome(holds, words, figures, {"accuracy": marks(accuracy, "accuracy of a linear probe")})
+
+
+def _balanced(laboratory: Laboratory, share: float) -> list[Row]:
+    weights = {"align_weight": share, "uniform_weight": round(1 - share, 3)}
+    return laboratory.trials(method="align_uniform", objective=weights, measure=on_the_sphere)
+
+
+def _contrastive(laboratory: Laboratory, temperature: float) -> list[Row]:
+    return laboratory.trials(method="simclr", objective={"temperature": temperature}, measure=on_the_sphere)
+
+
+def _in_batches(laboratory: Laboratory, method: str, batch: float) -> list[Row]:
+    """Half of the samples for half of the epochs, whatever the batch; Adam's rate goes with the root of the batch.
+
+    References:
+        Malladi et al. (2022), for the rule. https://arxiv.org/abs/2205.10287
+    """
+    scale = laboratory.scale
+    rate = Optim().rate * math.sqrt(batch / scale.batch)
+    return laboratory.trials(
+        method=method, batch=int(batch), limit=scale.samples // 2, epochs=max(1, scale.epochs // 2),
+        optim=Optim(learning_rate=rate), measure=on_the_sphere,
+    )  # fmt: skip
+
+
+def _peak(cells: Mapping[float, Sequence[Row]]) -> float:
+    return max(cells, key=lambda x: mean(cells[x], OUTPUT))
+
+
+def _inverted_u(cells: Mapping[float, Sequence[Row]]) -> bool:
+    """Whether the first and the last cell lie below the best by more than the spread."""
+    best = cells[_peak(cells)]
+    return all(
+        mean(best, OUTPUT) - mean(end, OUTPUT) > _spread(best, end) for end in (cells[min(cells)], cells[max(cells)])
+    )
+
+
+def _spread(*cells: Sequence[Row]) -> float:
+    """The largest standard deviation over seeds."""
+    return max(statistics.stdev(column(rows, OUTPUT)) for rows in cells)
+
+
+def _averages(rows: Sequence[Row]) -> dict[str, float]:
+    return {key: mean(rows, key) for key in (OUTPUT, REPRESENTATION, "alignment", "uniformity", "potential")}
+
+
+def _ratio(share: float) -> str:
+    return "infinity" if share == 1 else f"{share / (1 - share):.2g}"
+
+
+def _collapse(cells: Mapping[float, Sequence[Row]]) -> str:
+    uncollapsed = [share for share in cells if mean(cells[share], "potential") <= COLLAPSED]
+    beyond = [share for share in cells if share > max(uncollapsed, default=-1.0)]
+    if not uncollapsed or not beyond:
+        return f"{'no' if uncollapsed else 'all'} weights collapse"
+    return f"collapse begins between the ratios {_ratio(max(uncollapsed))} and {_ratio(beyond[0])}"

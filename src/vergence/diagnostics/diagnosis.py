@@ -1,0 +1,344 @@
+"""The diagnosis: everything that DIAGNOSTICS measures and FAULTS finds in what is given, and the verdicts.
+
+``DERIVED`` is what rows of both tables share, each made once at first use.
+"""
+
+import inspect
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vergence.diagnostics import copies as copying
+from vergence.diagnostics import geometry, measures
+from vergence.diagnostics.arrays import Array, chosen_rows, labels_for, rows_at, sampled, shape
+from vergence.diagnostics.by_name import Given, Maker
+from vergence.diagnostics.collapse import Collapse, collapse
+from vergence.diagnostics.estimate import Estimate, mean
+from vergence.diagnostics.faults import FAULTS, learning, pairs, rows
+from vergence.diagnostics.findings import ABOUT, Finding, Verdict, faults_only, group_verdict
+from vergence.diagnostics.grouping import groups
+from vergence.diagnostics.label_trials import comparable, judged
+from vergence.diagnostics.measures import Measured
+from vergence.diagnostics.negatives import Negatives, negatives
+from vergence.diagnostics.spectrum import moments, spectrum
+from vergence.diagnostics.thermometer import Thermometer, thermometer
+from vergence.diagnostics.trials import bench
+from vergence.diagnostics.view_trials import matched
+from vergence.objectives import OBJECTIVES
+
+Batches = list[tuple[Tensor, ...]]  # first views, second views, labels
+
+BATCH = 256  # pairs in a batch where the size is not told
+WIDTH = 128  # dimensions where there are no embeddings to count them
+LAYERS = 1000  # rows whose representation and embedding are compared
+# Below FEW_ROWS only facts are stated, not estimates.
+FACTS = (
+    "too few rows", "empty rows", "complete collapse", "frozen projector", "impossible loss", "temperature too high",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnosis:
+    """What was measured and found, gravest first; a verdict of all, and one each of rows, of pairs, of learning."""
+
+    measured: Mapping[str, Measured]
+    findings: tuple[Finding, ...]
+    verdict: Verdict
+    groups: Mapping[str, Verdict]
+    notes: tuple[str, ...]
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """The names of the faults, gravest first; notes and open questions are not among them."""
+        return tuple(finding.fault for finding in faults_only(self.findings))
+
+
+def diagnose(
+    h: Array,
+    *,
+    z1: Array | None = None,
+    z2: Array | None = None,
+    labels: Array | None = None,
+    objective: str | None = None,
+    loss: float | None = None,
+    batch: int | None = None,
+    projector: Mapping[str, Tensor] | None = None,
+    compared: bool = True,
+    seed: int = 0,
+    diagnostics: Mapping[str, Callable[..., Any]] | None = None,
+    faults: Mapping[str, Callable[..., Any]] = FAULTS,
+    **hyperparameters: Any,
+) -> Diagnosis:
+    """Diagnose rows ``h``; second views ``z1, z2``, labels, an objective and its loss add to it.
+
+    ``projector`` is the state dict of the projection head, empty where there is none; ``compared`` says whether
+    training compared the views of a sample. With an objective or a projector rows come from a training run, else from
+    anywhere. ``diagnostics`` and ``faults`` are the tables; a table without rows measures nothing.
+    """
+    from vergence.diagnostics import DIAGNOSTICS  # the table names this module's functions
+
+    given = gather(
+        h, z1=z1, z2=z2, labels=labels, objective=objective, loss=loss, batch=batch, projector=projector,
+        compared=compared, seed=seed, hyperparameters=hyperparameters,
+    )  # fmt: skip
+    found = find(given, faults)
+    measured = measures.measure(given, DIAGNOSTICS if diagnostics is None else diagnostics)
+    verdicts = {
+        "rows": group_verdict(found, "rows", examined=True),
+        "pairs": group_verdict(found, "pairs", examined=labels is not None or z2 is not None),
+        "learning": group_verdict(found, "learning", examined=given["trained"]),
+    }
+    return Diagnosis(measured, found, overall(found, given), verdicts, notes(given["n"]))
+
+
+def gather(h: Array, **values: Any) -> Given:
+    """What is given, checked, by the names that rows of the tables ask for."""
+    n, _ = shape(h)
+    z1, z2, labels = (values.get(name) for name in ("z1", "z2", "labels"))
+    if (z1 is None) != (z2 is None):
+        raise ValueError("Give both views, z1 and z2, or neither")
+    if z1 is not None and not (len(z1) == len(z2) == n):
+        raise ValueError(f"z1 {list(z1.shape)} and z2 {list(z2.shape)} must have a row for each of {n} of h")
+    targets = None if labels is None else labels_for(labels, n)
+    known = learning.known(values.get("objective"), values.get("projector"))
+    projector = values.get("projector")
+    more = {"h": h, "n": n, "labels": targets, "trained": known, "projected": projector is None or bool(projector)}
+    return Given({"seed": 0, "compared": True, "hyperparameters": {}, **values, **more}, DERIVED)
+
+
+def find(given: Given, table: Mapping[str, Callable[..., Any]] = FAULTS) -> tuple[Finding, ...]:
+    """Findings of every detector whose arguments are there, gravest first: faults, then notes, then open questions."""
+    few = given["n"] < rows.FEW_ROWS
+    found = []
+    for name, detector in table.items():
+        if (few and name not in FACTS) or not given.has_all_for(detector):
+            continue
+        finding = given.call(detector)
+        if finding is not None:
+            found.append((("fault", "note", "unknown").index(finding.level), getattr(detector, "order", 999), finding))
+    return tuple(finding for *_, finding in sorted(found, key=lambda entry: entry[:2]))
+
+
+def overall(findings: tuple[Finding, ...], given: Given) -> Verdict:
+    """One label and one sentence: the gravest fault, else where the loss stands, else what is known of these rows."""
+    wrong, n = faults_only(findings), given["n"]
+    if wrong:
+        first = wrong[0].fault
+        label = "collapsed" if first.endswith("collapse") else "impossible" if first == "impossible loss" else "faulty"
+        sentence = f"{first.capitalize()}. {wrong[0].advice}"
+        return Verdict(label, sentence, tuple(finding.sentence for finding in wrong))
+    evidence = tuple(finding.sentence for finding in findings)
+    if n < rows.FEW_ROWS:
+        return Verdict("too few rows", f"{n} rows are too few to tell whether anything is wrong.", evidence)
+    reading = given["reading"] if "reading" in given else None
+    if reading is not None and reading.verdict != "unknown":
+        return _of_the_loss(reading, given, evidence)
+    telling = _telling(given)
+    if not telling:
+        sentence = f"No fault found in {n:,} rows; what they are good for cannot be told from rows alone."
+        return Verdict("cannot tell", sentence, evidence)
+    return Verdict("healthy", f"No fault found in {n:,} rows.", (*telling, *evidence))
+
+
+def _of_the_loss(reading: Thermometer, given: Given, evidence: tuple[str, ...]) -> Verdict:
+    """Where rows are sound, the loss has the word; it cannot call collapsed what is apart."""
+    if reading.verdict in ("collapsed", "not started", "chance"):
+        sentence = f"{reading.sentence} Rows are apart all the same: no collapse, and little learned by this loss yet."
+        return Verdict("not started", sentence, (*_telling(given), *evidence))
+    return Verdict(reading.verdict, f"No fault found: {reading.sentence}", (*_telling(given), *evidence))
+
+
+def _telling(given: Given) -> tuple[str, ...]:
+    """What shows that rows mean something: labels above chance, views that match."""
+    found = []
+    if "judged" in given and given["judged"] is not None and given["judged"].above_chance:
+        judge = given["judged"]
+        found.append(f"Classes are told apart: balanced accuracy {judge.accuracy:.3f}, {judge.chance:.3f} by chance.")
+    if "matched" in given and given["matched"] is not None and given["matched"].own.low > pairs.UNMATCHED:
+        match = given["matched"]
+        how = ", seen through a linear map" if match.mapped else ""
+        found.append(
+            f"A sample's own other view is the closer one in {100 * match.own.value:.1f} % of comparisons{how}."
+        )
+    return tuple(found)
+
+
+def notes(n: int) -> tuple[str, ...]:
+    """What was sampled."""
+    if n <= rows.trials.SAMPLE:
+        return ("All rows were compared with each other; nothing was sampled.",)
+    return (
+        f"Spectrum, lengths and exact copies are of all {n:,} rows. What remedies give was tried on "
+        f"{rows.trials.SAMPLE:,} rows drawn at random, and pairs are those of at most {measures.PAIRS:,} rows with at "
+        "most 50,000 others; intervals hold the error of the sample.",
+    )
+
+
+def _zeros(norms_of_h: geometry.Norms) -> int:
+    return norms_of_h.zeros
+
+
+def _steadiness(steady: tuple[Estimate, int]) -> Estimate:
+    return steady[0]
+
+
+def _block(steady: tuple[Estimate, int]) -> int:
+    return steady[1]
+
+
+def _collapse_of(name: str) -> Maker:
+    def of_first(z1: Array, seed: int = 0) -> Collapse:
+        return collapse(z1, seed=seed)
+
+    def of_second(z2: Array, seed: int = 0) -> Collapse:
+        return collapse(z2, seed=seed)
+
+    return of_first if name == "z1" else of_second
+
+
+def _norms_of_z1(z1: Array) -> geometry.Norms:
+    return geometry.norms(z1)
+
+
+def _norms_of_h(h: Array) -> geometry.Norms:
+    return geometry.norms(h)
+
+
+def _norm(norms_of_z1: geometry.Norms) -> Estimate:
+    return norms_of_z1.mean
+
+
+def _divergence(h: Array, labels: Tensor, seed: int = 0) -> geometry.Divergence | None:
+    return geometry.divergence(h, labels, seed=seed) if comparable(labels) else None
+
+
+def _layer_sample(n: int, seed: int) -> np.ndarray:
+    return chosen_rows(n, LAYERS, seed=seed)
+
+
+def _h_sample(h: Array, z1: Array, n: int, seed: int = 0) -> Tensor:
+    return rows_at(h, _layer_sample(n, seed)).cpu()
+
+
+def _z1_sample(z1: Array, n: int, seed: int = 0) -> Tensor:
+    return rows_at(z1, _layer_sample(n, seed), "z1").cpu()
+
+
+def _sample_labels(labels: Tensor, n: int, seed: int = 0) -> Tensor | None:
+    return labels[torch.from_numpy(_layer_sample(n, seed))] if comparable(labels) else None
+
+
+def _pairs(
+    z1: Array, z2: Array, objective: str, norms_of_z1: geometry.Norms, labels: Tensor | None = None,
+    batch: int | None = None, seed: int = 0,
+) -> Batches | None:  # fmt: skip
+    """At most eight batches of pairs drawn at random, with their labels; None where a row of zeros has no direction."""
+    if norms_of_z1.zeros or geometry.norms(z2).zeros:
+        return None
+    size = min(batch or BATCH, len(z1))
+    return list(_batches(z1, z2, labels, size=size, seed=seed))
+
+
+def _batches(z1: Array, z2: Array, labels: Tensor | None, *, size: int, seed: int) -> Iterator[tuple[Tensor, ...]]:
+    chosen = chosen_rows(len(z1), 8 * size, seed=seed)
+    rows1, rows2 = (sampled(z, 8 * size, seed=seed) for z in (z1, z2))
+    order = torch.randperm(len(chosen), generator=torch.Generator().manual_seed(seed))
+    targets = labels[torch.from_numpy(chosen)] if labels is not None else torch.arange(len(chosen))
+    for part in order.split(size):
+        if len(part) == size:
+            yield rows1[part.to(rows1.device)], rows2[part.to(rows2.device)], targets[part].to(rows1.device)
+
+
+def _held_out_loss(pairs: Batches, objective: str, hyperparameters: Mapping[str, Any], n: int) -> Estimate:
+    """The objective on batches of held-out pairs; with a queue, the other keys of the batch stand in for it.
+
+    Of a single batch nothing is known but its value: the interval is empty.
+    """
+    function = OBJECTIVES[objective]
+    choices = _choices(function)
+    tensors = len(inspect.signature(function).parameters) - len(choices)
+    known = {name: value for name, value in hyperparameters.items() if name in choices and name != "negatives"}
+    values = np.array([float(function(*batch[:tensors], **known)) for batch in pairs])
+    seen = len(pairs) * len(pairs[0][0])
+    if len(values) == 1:
+        return Estimate(float(values[0]), math.nan, math.nan, seen, "one batch: no interval")
+    return replace(mean(values, method=f"Student's t over {len(values)} batches"), n=seen)
+
+
+def _choices(function: Callable[..., Tensor]) -> list[str]:
+    parameters = inspect.signature(function).parameters.values()
+    return [parameter.name for parameter in parameters if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
+
+
+def _reading(
+    objective: str, hyperparameters: Mapping[str, Any], n: int, loss: float | None = None, batch: int | None = None,
+    z1: Array | None = None, held_out_loss: Estimate | None = None,
+) -> Thermometer:  # fmt: skip
+    """Where the loss stands, given or computed again from the views."""
+    d = WIDTH if z1 is None else shape(z1)[1]
+    if loss is None and held_out_loss is not None:
+        size = min(batch or BATCH, n)
+        again = {name: value for name, value in hyperparameters.items() if name != "negatives"}
+        return thermometer(objective, n=size, d=d, loss=held_out_loss.value, **again)
+    return thermometer(
+        objective, n=batch or (BATCH if z1 is None else min(BATCH, n)), d=d, loss=loss, **hyperparameters
+    )
+
+
+def _negatives(
+    z1: Array, z2: Array, pairs: Batches, reading: Thermometer, labels: Tensor | None = None, seed: int = 0
+) -> Negatives | None:
+    """What negatives do at the objective's temperature; None where it has none."""
+    temperature = reading.hyperparameters.get("temperature")
+    if temperature is None:
+        return None
+    return negatives(z1, z2, labels=labels, batch=len(pairs[0][0]), temperature=temperature, seed=seed)
+
+
+# What rows of both tables may ask for by name, besides what is given.
+DERIVED: dict[str, Maker] = {
+    "bench": bench,
+    "outlying": rows.outlying,
+    "body": rows.body,
+    "centered": rows.centered,
+    "variances": rows.variances,
+    "top_share": rows.top_share,
+    "without_top": rows.without_top,
+    "scaled_columns": rows.scaled_columns,
+    "on_a_grid": rows.on_a_grid,
+    "dead": rows.dead,
+    "grouped": groups,
+    "exact": copying.exact_copies,
+    "copies": copying.copies,
+    "judged": judged,
+    "label_shift": pairs.label_shift,
+    "matched": matched,
+    "moments": lambda h: moments(h),
+    "spectrum": lambda moments: spectrum(moments),
+    "collapse": collapse,
+    "collapse_of_z1": _collapse_of("z1"),
+    "collapse_of_z2": _collapse_of("z2"),
+    "steady": measures.steadiness,
+    "steadiness": _steadiness,
+    "block": _block,
+    "norms_of_h": _norms_of_h,
+    "norms_of_z1": _norms_of_z1,
+    "zeros": _zeros,
+    "norm": _norm,
+    "divergence": _divergence,
+    "h_sample": _h_sample,
+    "z1_sample": _z1_sample,
+    "sample_labels": _sample_labels,
+    "pairs": _pairs,
+    "held_out_loss": _held_out_loss,
+    "reading": _reading,
+    "negatives": _negatives,
+    "raw_loss": learning.raw_loss,
+}
+
+__all__ = ["ABOUT", "DERIVED", "Diagnosis", "diagnose", "find", "gather"]

@@ -1,0 +1,181 @@
+"""What can be wrong with pairs and labels: which row belongs to which label, and to which second view."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vergence.diagnostics import trials
+from vergence.diagnostics.arrays import Array, labels_for, rows_at, shape
+from vergence.diagnostics.collapse import Collapse
+from vergence.diagnostics.estimate import Estimate, share
+from vergence.diagnostics.findings import Finding, fault
+from vergence.diagnostics.label_trials import SHIFTS, Judged, comparable, noise_share, shifted_accuracy
+from vergence.diagnostics.trials import Bench
+from vergence.diagnostics.view_trials import WINDOW, Matched
+
+UNMATCHED = 0.6  # chance that a positive pair is closer than a random one: 0.5 when pairs are shuffled
+ASTRAY = 0.1  # share of rows whose partner is elsewhere
+NOISY = 0.05  # share of labels wrong at random: .034 at most in clean development sets
+HIDDEN = 0.36  # error above which wrong labels cannot be told from classes that overlap
+
+
+@fault("pairs", order=12)
+def dead_view(collapse_of_z1: Collapse, collapse_of_z2: Collapse) -> Finding | None:
+    """One view is a constant while the other is not."""
+    views = (("first", collapse_of_z1), ("second", collapse_of_z2))
+    dead = [name for name, view in views if view.variance < 1e-6]
+    if len(dead) != 1:
+        return None
+    sentence = f"The {dead[0]} view is the same for all samples, while the other is not."
+    advice = "Look at the inputs of that view: they are constant or empty."
+    return Finding("dead view", "pairs", sentence, "collapse", advice)
+
+
+@fault("pairs", order=14)
+def misaligned_views(matched: Matched) -> Finding | None:
+    """Rows of the second view match the rows some places earlier or later."""
+    if not matched.best:
+        return None
+    start, stop = matched.part
+    where = "" if (start, stop) == (0.0, 1.0) else f" between {100 * start:.0f} % and {100 * stop:.0f} % of the file"
+    side = "later" if matched.best > 0 else "earlier"
+    sentence = (
+        f"A row's second view stands {abs(matched.best)} row{'s' * (abs(matched.best) > 1)} {side}{where}: "
+        f"{matched.retrieved.value:.3f} of rows find their own, {matched.retrieved_at_best.value:.3f} at that shift."
+    )
+    gain = Estimate(
+        matched.retrieved_at_best.value - matched.retrieved.value,
+        matched.retrieved_at_best.low - matched.retrieved.high,
+        matched.retrieved_at_best.high - matched.retrieved.low,
+        matched.retrieved.n,
+        "difference of retrieval",
+    )
+    advice = f"Shift the second views by {matched.best}, and look where a row was lost."
+    return Finding("misaligned views", "pairs", sentence, "matching", advice, "fault", gain, "shift the rows", gain)
+
+
+@fault("pairs", order=16)
+def shuffled_pairs(
+    matched: Matched, collapse_of_z1: Collapse, collapse_of_z2: Collapse, compared: bool = True
+) -> Finding | None:
+    """Second views that match no better than luck, all or a part of them."""
+    if matched.best or not compared or min(collapse_of_z1.variance, collapse_of_z2.variance) < 1e-6:
+        return None
+    advice = "Check that row i of both views is the same sample."
+    if matched.own.value < UNMATCHED and matched.own.low < 0.52:
+        sentence = f"A sample's two views are no closer than two samples': {matched.own.value:.2f} of comparisons won, "
+        sentence += "0.5 by luck."
+        if matched.own.high > UNMATCHED:
+            return Finding(
+                "shuffled pairs", "pairs", f"{sentence} Too few rows to be sure.", "matching", advice, "unknown"
+            )
+        return Finding("shuffled pairs", "pairs", sentence, "matching", advice)
+    if matched.lost.low > ASTRAY and matched.close > 0.25:
+        sentence = (
+            f"About {100 * matched.lost.value:.0f} % of rows have the second view of another sample; of the others "
+            "most match well."
+        )
+        return Finding("shuffled pairs", "pairs", sentence, "matching", advice, "fault", matched.lost)
+    return None
+
+
+@fault("pairs", order=18)
+def misaligned_labels(label_shift: tuple[int, Estimate, tuple[float, float]]) -> Finding | None:
+    """Labels that fit the rows some places earlier or later."""
+    shift, gain, (start, stop) = label_shift
+    if not shift:
+        return None
+    where = "" if (start, stop) == (0.0, 1.0) else f" between {100 * start:.0f} % and {100 * stop:.0f} % of the file"
+    side = "later" if shift > 0 else "earlier"
+    sentence = f"A row's label stands {abs(shift)} row{'s' * (abs(shift) > 1)} {side}{where}: shifted back, "
+    sentence += f"neighbors are right in {gain.value:.3f} more of these rows."
+    advice = f"Shift the labels by {shift}, and look where a row was lost."
+    return Finding("misaligned labels", "pairs", sentence, "neighbors", advice, "fault", gain, "shift the labels", gain)
+
+
+@fault("pairs", order=19)
+def labels_at_chance(
+    judged: Judged, body: Bench, label_shift: tuple[int, Estimate, tuple[float, float]] | None = None
+) -> Finding | None:
+    """Neighbors and a linear map classify no better than with permuted labels."""
+    if judged.above_chance or (label_shift is not None and label_shift[0]):
+        return None
+    sentence = (
+        f"Labels are at chance: balanced accuracy {judged.accuracy:.3f}, {judged.chance:.3f} with permuted labels. "
+        "They are shuffled, or these rows know nothing of them; rows alone cannot tell which."
+    )
+    advice = "Check that row i of labels belongs to row i of the embeddings."
+    if body.n < 50:
+        return Finding("labels at chance", "pairs", sentence, "neighbors", advice, "unknown")
+    return Finding("labels at chance", "pairs", sentence, "neighbors", advice)
+
+
+@fault("pairs", order=140)
+def label_noise(
+    judged: Judged, body: Bench, label_shift: tuple[int, Estimate, tuple[float, float]] | None = None
+) -> Finding | None:
+    """Labels wrong at random: errors that stay where rows are surest. Overlapping classes err where they are not."""
+    if not judged.above_chance or (label_shift is not None and label_shift[0]):
+        return None
+    wrong, surest = noise_share(judged.scores, body.labels)
+    if wrong >= NOISY and surest >= NOISY and judged.error <= 0.5 and (judged.error < HIDDEN or surest > 0.12):
+        found = share(wrong, n=body.n)
+        sentence = (
+            f"About {100 * wrong:.0f} % of labels are wrong at random: where rows are surest, {100 * surest:.0f} % of "
+            f"labels contradict them ({100 * judged.error:.0f} % overall)."
+        )
+        advice = "Look at the contradicted samples; accuracies measured with these labels are too low by about as much."
+        return Finding("label noise", "pairs", sentence, "confident_errors", advice, "fault", found)
+    if judged.error > HIDDEN:
+        sentence = (
+            f"Rows contradict {100 * judged.error:.0f} % of the labels: here wrong labels cannot be told from classes "
+            "that overlap, so label noise was not looked for."
+        )
+        return Finding("label noise", "pairs", sentence, "confident_errors", "", "unknown")
+    return None
+
+
+@fault("pairs", order=150)
+def no_classes(labels: Tensor, n: int) -> Finding | None:
+    """Labels that are all equal, or all different."""
+    if comparable(labels) or n < 4:
+        return None
+    count = len(torch.unique(labels))
+    sentence = f"{count} different labels on {n:,} rows are no classes: accuracies say nothing here."
+    return Finding("no classes", "pairs", sentence, "labels", "Give one label for each class of samples.", "unknown")
+
+
+def label_shift(h: Array, labels: Tensor, seed: int = 0) -> tuple[int, Estimate, tuple[float, float]] | None:
+    """The shift of labels against rows, from some place of the file on, at which neighbors are right more often.
+
+    A window of consecutive rows: a sample would hide what stands next to what. Every shift of up to 20 rows is tried
+    for the whole window, up to 3 from each eighth of it on; all labels move together, as after a lost row.
+    """
+    n, _ = shape(h)
+    if n < 60 or not comparable(labels):
+        return None
+    start = int(np.random.default_rng(seed).integers(0, max(1, n - WINDOW + 1)))
+    index = np.arange(start, min(n, start + WINDOW))
+    rows = trials.clipped(rows_at(h, index).double().cpu())
+    targets = torch.unique(labels[torch.from_numpy(index)], return_inverse=True)[1]
+    nearest = trials.cosine(trials.centered(rows)).topk(trials.K, dim=1).indices
+    plain = shifted_accuracy(nearest, targets, 0)
+    best: tuple[float, int, Estimate, tuple[float, float]] = (0.0, 0, Estimate(0.0, 0.0, 0.0, n, ""), (0.0, 1.0))
+    for shift, place in _hypotheses():
+        found = trials.difference(shifted_accuracy(nearest, targets, shift, place), plain)
+        # Of 40 shifts and 42 places chance reaches four standard errors once in five hundred files.
+        needed = 3.3 if abs(shift) <= 2 and not place else 4.2
+        ratio = found.value / ((found.high - found.low) / 3.92) / needed
+        if ratio > max(1.0, best[0]) and found.value > 0.02:
+            best = (ratio, shift, found, (place, 1.0))
+    return best[1:]
+
+
+def _hypotheses() -> list[tuple[int, float]]:
+    whole = [(shift, 0.0) for shift in range(-SHIFTS, SHIFTS + 1) if shift]
+    return whole + [(shift, place / 8) for place in range(1, 8) for shift in (-3, -2, -1, 1, 2, 3)]
+
+
+def targets(labels: Array, n: int) -> Tensor:
+    """Labels as numbers 0 ... K - 1."""
+    return labels_for(labels, n)

@@ -1,0 +1,440 @@
+"""What can be wrong with rows, whoever made them. Each detector has a signature and, where labels are, a cost.
+
+A signature alone is a note: rectified features have a mean, principal components have unequal columns. A fault is a
+signature whose remedy, tried on these rows, gives back accuracy beyond luck; or one that is a fact (copies, zeros).
+Thresholds lie between the clean and the spoiled sets of ``benchmarks/foreign``, development half.
+"""
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vergence.diagnostics import trials
+from vergence.diagnostics.copies import Copies
+from vergence.diagnostics.estimate import Estimate
+from vergence.diagnostics.findings import Finding, fault
+from vergence.diagnostics.grouping import Grouping
+from vergence.diagnostics.trials import Bench, costly, difference
+
+FEW_ROWS = 30  # below, intervals span half of what they measure
+FAR, FAR_SPREADS = 5.0, 6.0  # an outlier is so many median distances, and so many spreads of log-distance, away
+ABSURD = 20.0  # median distances: beyond, a row is a fault even where it costs nothing
+UNEVEN = 0.45  # spread of log-lengths: .43 at most in clean sets where it costs, .7 in the weakest injected
+CONE = 0.5  # mean cosine above which centering is tried
+OFFSET = 0.9  # mean cosine above which a constant offset is noted even where it costs nothing
+DOMINANT = 0.35  # share of the variance in one direction above which its removal is tried
+OUTLYING_COLUMN, COLUMN_SPREADS = 5.0, 4.0  # a column's deviation over the median column's, and in robust spreads
+REPEATED = 0.05  # share of rows that repeat another, above which it is a fault without labels
+PLAIN = 0.6  # share of the variance in one direction from which two standard errors of a gain will do
+SILENT = 0.45  # share of constant columns that is a fault of a dense embedding
+COARSE, WIDE = 16, 16  # levels and columns: an embedding, not a table of codes, stored so coarsely is a fault
+GAP = 3.0  # between an outlier's distance and the next, beside that of spreads
+GRID = 1 / 3  # distinct values over values of a column, below which the column is quantized
+EXACTLY = 1e-3  # steadiness of blocks that were normalized to the digit: three blocks show it
+EXTREME = 1e12  # lengths beyond, or below its inverse, leave float32's room for squares
+
+
+@fault("rows", order=10)
+def too_few_rows(n: int) -> Finding | None:
+    """Fewer rows than anything can be told from."""
+    if n >= FEW_ROWS:
+        return None
+    sentence = f"{n} rows are too few to tell anything but exact copies, zeros and constants; at least {FEW_ROWS} are."
+    return Finding("too few rows", "rows", sentence, "n", "Give more rows.", level="unknown")
+
+
+@fault("rows", order=20)
+def empty_rows(bench: Bench, zeros: int, n: int) -> Finding | None:
+    """Rows of zeros: failed extractions, or samples that nothing was written for."""
+    if not zeros:
+        return None
+    kept = bench.lengths > 0
+    cost = _without(bench, kept) if bool(kept.any()) else None
+    serious = zeros >= 0.01 * n or n < 100
+    sentence = f"{zeros:,} of {n:,} rows are all zeros{_lost(cost)}."
+    advice = "Leave them out, and find out why nothing was written for these samples."
+    level = "fault" if serious else "note"
+    return Finding("empty rows", "rows", sentence, "norms", advice, level, cost, "leave them out", cost)
+
+
+@fault("rows", order=30)
+def outliers(bench: Bench, outlying: Tensor) -> Finding | None:
+    """A few rows many times farther from the middle than all others: they own every mean, variance and distance."""
+    if not bool(outlying.any()):
+        return None
+    distance = trials.lengths(bench.rows - bench.rows.median(dim=0).values)
+    times = float(distance[outlying].max() / distance[~outlying].median())
+    cost = None
+    if bench.labels is not None:
+        kept = ~outlying
+        before = trials.correct(trials.cosine(trials.centered(bench.rows)), bench.labels)[kept]
+        inner = bench.of(kept)
+        cost = difference(trials.correct(trials.cosine(trials.centered(inner.rows)), inner.labels), before)
+    which = ", ".join(str(index) for index in bench.index[outlying.numpy()][:5])
+    sentence = f"{int(outlying.sum())} of {bench.n} rows are up to {times:.2g} times as far from the middle as others"
+    sentence = f"{sentence} (rows {which}){_lost(cost, 'once rows are centered')}."
+    level = "fault" if times > ABSURD or (cost and costly(cost)) or float(outlying.double().mean()) > 0.02 else "note"
+    advice = "Leave these rows out, or shorten them to three times the median length."
+    return Finding("outliers", "rows", sentence, "norms", advice, level, cost, "leave them out", cost)
+
+
+@fault("rows", order=90)
+def heavy_tailed_lengths(body: Bench) -> Finding | None:
+    """Lengths that differ by orders of magnitude: distances and products then rank by length, cosines do not."""
+    spread = log_spread(body.lengths[body.lengths > 0])
+    if spread < UNEVEN or body.labels is None:
+        return None
+    by_distance = trials.correct(trials.euclidean(body.rows), body.labels)
+    cost = difference(body.correct, by_distance)
+    longest = float(torch.quantile(body.lengths, 0.99) / body.lengths.median())
+    sentence = f"One row in a hundred is {longest:.1f} times as long as the median row{_lost(cost, 'by distance')}."
+    advice = "Divide rows by their length, or clip it, before centering, distances or products. Do not only center."
+    level = "fault" if costly(cost) else "note"
+    return Finding(
+        "heavy-tailed lengths", "rows", sentence, "norms", advice, level, cost, "divide by the lengths", cost
+    )
+
+
+@fault("rows", order=110)
+def constant_offset(body: Bench, centered: Estimate | None = None) -> Finding | None:
+    """One vector added to every row. Cosines are then all near 1, which is not collapse: differences are still there."""
+    mean_cosine = float(body.unit.double().mean(dim=0).square().sum())
+    if mean_cosine < CONE:
+        return None
+    serious = centered is not None and costly(centered)
+    if not serious and mean_cosine < OFFSET:
+        return None
+    sentence = f"Rows share a constant: their mean cosine is {mean_cosine:.3f}{_gained(centered, 'centering')}."
+    advice = "Subtract the mean row before cosines are compared or thresholded."
+    level = "fault" if serious else "note"
+    return Finding("constant offset", "rows", sentence, "uniformity", advice, level, centered, "center", centered)
+
+
+@fault("rows", order=100)
+def dominant_direction(
+    top_share: float, without_top: tuple[int, Estimate] | None = None, scaled_columns: Tensor | None = None
+) -> Finding | None:
+    """One direction, or up to three, holds most of the variance and none of what tells classes apart."""
+    if without_top is None or scaled_columns is not None:
+        return None
+    count, gain = without_top
+    if not costly(gain, certain=2.0 if top_share > PLAIN else trials.CERTAIN):
+        return None
+    which = "direction" if count == 1 else "three directions"
+    sentence = f"The strongest direction holds {100 * top_share:.0f} % of the variance{_gained(gain, 'removal')}."
+    advice = f"Remove the top {which} after centering; centering alone does not help."
+    return Finding(
+        "dominant direction", "rows", sentence, "spectrum", advice, "fault", gain, f"remove the top {which}", gain
+    )
+
+
+@fault("rows", order=105)
+def column_scales(body: Bench, scaled_columns: Tensor) -> Finding | None:
+    """Some columns in other units than the rest: they alone decide who is near."""
+    if body.labels is None:
+        gain, level = None, "note"
+    else:
+        before = trials.correct(trials.cosine(trials.centered(body.rows)), body.labels)
+        gain = difference(trials.correct(trials.cosine(trials.standardized(body.rows)), body.labels), before)
+        plain = difference(trials.correct(trials.cosine(trials.standardized(body.rows)), body.labels), body.correct)
+        gain = max(gain, plain, key=lambda found: found.value)
+        level = "fault" if costly(gain) else "note"
+    spread = body.rows.std(dim=0)
+    times = float(spread[scaled_columns].max() / spread[spread > 0].median())
+    sentence = f"{len(scaled_columns)} of {len(spread)} columns vary up to {times:.0f} times as much as the median one"
+    advice = "Standardize the columns."
+    return Finding(
+        "column scales", "rows", f"{sentence}{_gained(gain, 'standardizing')}.", "spectrum", advice, level, gain,
+        "standardize the columns", gain,
+    )  # fmt: skip
+
+
+@fault("rows", order=60)
+def duplicates(copies: Copies, n: int, on_a_grid: Tensor | None = None) -> Finding | None:
+    """Rows that repeat others, exactly or nearly: a copy is its twin's nearest neighbor and lends it its label."""
+    share = max(copies.exact / n, copies.share.value)
+    if share < 0.01 and not copies.exact:
+        return None
+    inflation = copies.inflation
+    # Who is whose copy is a fact, not an estimate: the inflation needs no significance.
+    costs = inflation is not None and inflation.value >= 0.015
+    serious = costs if inflation is not None else copies.share.low > REPEATED and on_a_grid is None
+    if not serious and share < 0.01:
+        return None
+    kind = "exactly" if copies.exact >= 0.5 * share * n else "nearly"
+    sentence = f"{100 * share:.0f} % of rows repeat another {kind}"
+    if inflation is not None:
+        sentence += (
+            f": neighbors are right in {copies.accuracy.value:.3f} of rows with the copies' help and in "
+            f"{copies.accuracy.value - inflation.value:.3f} without it"
+        )
+    else:
+        sentence += ": the first answer to a search is then the row itself again"
+    advice = "Remove copies before rows are split into training and test, and before accuracies are believed."
+    level = "fault" if serious else "note"
+    return Finding("duplicates", "rows", f"{sentence}.", "duplicates", advice, level, inflation, "deduplicate", None)
+
+
+@fault("rows", order=70)
+def quantization(body: Bench, on_a_grid: Tensor, seed: int = 0) -> Finding | None:
+    """Few distinct values in most columns. What rounding cost is estimated by rounding's own error, added once more."""
+    columns = len(on_a_grid)
+    levels = int(on_a_grid.double().median())
+    if body.labels is None:
+        cost, level = None, "note"
+    else:
+        generator = torch.Generator().manual_seed(seed)
+        again = [trials.correct(trials.cosine(_dithered(body.rows, generator)), body.labels) for _ in range(2)]
+        cost = _negated(trials.mean_difference(again, body.correct))
+        coarse = levels <= COARSE and body.rows.shape[1] >= WIDE
+        level = "fault" if (costly(cost, least=0.01) or coarse) and not _counts(body.rows) else "note"
+    sentence = f"The {columns} columns hold about {levels} distinct values each"
+    if cost is not None:
+        sentence += f"; as much rounding again would cost {cost.value:.3f} of accuracy"
+    advice = "Store rows with more bits, or compare them by a distance that was made for codes."
+    return Finding("quantization", "rows", f"{sentence}.", "grid", advice, level, cost, None, None)
+
+
+@fault("rows", order=80)
+def dead_columns(bench: Bench, dead: int, seed: int = 0) -> Finding | None:
+    """Columns without variance. What they cost is estimated by silencing as large a share of the others."""
+    d = bench.rows.shape[1]
+    if not dead:
+        return None
+    cost, level = None, "note"
+    if bench.labels is not None and dead >= 0.1 * d and d - dead > 1:
+        cost = _negated(_silenced(bench, dead / d, seed=seed))
+        level = "fault" if costly(cost, least=0.01) else "note"
+    level = "fault" if dead >= SILENT * d and not _counts(bench.rows) else level
+    sentence = f"{dead} of {d} columns are constant"
+    if cost is not None:
+        sentence += f"; silencing as large a share of the others would cost {cost.value:.3f} of accuracy"
+    return Finding(
+        "dead columns", "rows", f"{sentence}.", "spectrum", "Find out what these columns were to hold.", level, cost
+    )
+
+
+@fault("rows", order=50)
+def mixture(body: Bench, grouped: Grouping) -> Finding | None:
+    """Two groups of rows that share no neighbors although they hold the same classes: two models, or two sources."""
+    sentence = (
+        f"Rows fall into two groups ({100 * grouped.part:.0f} % and {100 - 100 * grouped.part:.0f} %) with "
+        f"{100 * grouped.crossing:.0f} % of the neighbors across that chance would give"
+    )
+    if body.labels is None:
+        sentence += ": clusters of the data, or two models; rows alone cannot tell which."
+        return Finding("mixture", "rows", sentence, "groups", "Compare the two groups' origin.", "unknown")
+    sentence += (
+        f", and the same classes in both: neighbors from the own group are right in {grouped.within:.3f}, from the "
+        f"other in {grouped.across:.3f}."
+    )
+    advice = "Check that all rows come from one model and one preprocessing; embed the smaller group again."
+    return Finding(
+        "mixture", "rows", sentence, "groups", advice, "fault", grouped.cost, "center each group", grouped.gain
+    )
+
+
+@fault("rows", order=40)
+def batch_statistics_leak(steadiness: Estimate, block: int) -> Finding | None:
+    """Means of consecutive blocks that agree too well: every block was normalized by itself."""
+    if not block or steadiness.value > 0.1 or (steadiness.high > 0.5 and steadiness.value > EXACTLY):
+        return None
+    times = 1 / max(steadiness.value, 1e-9) ** 0.5
+    sentence = f"The means of every {block} consecutive rows agree {times:.0f} times better than luck."
+    advice = "Rows were normalized in blocks: extract them again in evaluation mode (model.eval())."
+    return Finding("batch statistics leak", "rows", sentence, "steadiness", advice)
+
+
+@fault("rows", order=120)
+def extreme_scale(bench: Bench) -> Finding | None:
+    """Numbers whose squares leave float32's range."""
+    if 1 / EXTREME < bench.scale < EXTREME:
+        return None
+    sentence = f"The median row has the length {bench.scale:.2g}: squares of such numbers leave the range of float32."
+    return Finding("extreme scale", "rows", sentence, "norms", "Divide all rows by one constant.", "note")
+
+
+@fault("rows", order=130)
+def no_structure(body: Bench, labels: Tensor | None = None, seed: int = 0) -> Finding | None:
+    """Neighbors as far as if every column had been shuffled by itself: independent noise, or nothing that shows."""
+    if labels is not None or body.n < 100:
+        return None
+    generator = torch.Generator().manual_seed(seed)
+    standard = trials.standardized(body.rows)
+    shuffled = torch.stack([column[torch.randperm(body.n, generator=generator)] for column in standard.T], dim=1)
+    own, other = (trials.euclidean(rows).amax(dim=1).neg().clamp(min=0).sqrt() for rows in (standard, shuffled))
+    error = float(torch.sqrt(own.var() / len(own) + other.var() / len(other)))
+    if float((other - own).mean()) > 3 * error:
+        return None
+    sentence = "A row's nearest neighbor is as far as if every column were shuffled by itself: these rows look like "
+    sentence += "independent noise, and rows alone cannot tell whether they mean anything."
+    return Finding("no structure", "rows", sentence, "neighbors", "Give labels or second views.", "unknown")
+
+
+# What several detectors need, derived once.
+def outlying(bench: Bench) -> Tensor:
+    """Rows five median distances and six spreads of log-distance away from the median row."""
+    distance = trials.lengths(bench.rows - bench.rows.median(dim=0).values)
+    logs = distance.clamp(min=torch.finfo(distance.dtype).tiny).log()
+    present = distance > 0
+    if int(present.sum()) < 10:
+        return torch.zeros(bench.n, dtype=torch.bool)
+    low, middle, high = torch.quantile(logs[present], torch.tensor([0.16, 0.5, 0.84], dtype=logs.dtype))
+    spread = float(high - low) / 2
+    far = (logs - middle > math.log(FAR)) & (logs - middle > min(FAR_SPREADS * spread, _gap(logs, spread)))
+    return far if float(far.double().mean()) < 0.2 else torch.zeros_like(far)
+
+
+def _gap(logs: Tensor, spread: float) -> float:
+    """How far above the median the first large gap in the upper fifth of log-distances ends; infinite without one."""
+    ordered = logs.sort().values
+    upper = ordered[int(0.8 * len(ordered)) :]
+    gaps = upper[1:] - upper[:-1]
+    wide = (gaps > max(math.log(GAP), 1.2 * spread)).nonzero()
+    return math.inf if not len(wide) else float(upper[int(wide[0]) + 1] - ordered[len(ordered) // 2]) - 1e-9
+
+
+def body(bench: Bench, outlying: Tensor) -> Bench:
+    """The sample without outliers and empty rows."""
+    kept = ~outlying & (bench.lengths > 0)
+    return bench if bool(kept.all()) or int(kept.sum()) < 10 else bench.of(kept)
+
+
+def centered(body: Bench) -> Estimate | None:
+    """What centering gives, where rows lie in a cone."""
+    if body.labels is None or float(body.unit.double().mean(dim=0).square().sum()) < CONE:
+        return None
+    after = trials.correct(trials.cosine(trials.centered(trials.clipped(body.rows))), body.labels)
+    return difference(after, body.correct)
+
+
+def variances(body: Bench) -> Tensor:
+    """Variances along the principal directions of the clipped rows, largest first."""
+    middle = trials.centered(trials.clipped(body.rows))
+    n, d = middle.shape
+    gram = middle.T @ middle if d <= n else middle @ middle.T
+    return torch.linalg.eigvalsh(gram).clamp(min=0).flip(0) / n
+
+
+def top_share(variances: Tensor) -> float:
+    return float(variances[0] / variances.sum()) if float(variances.sum()) else 1.0
+
+
+def without_top(body: Bench, top_share: float) -> tuple[int, Estimate] | None:
+    """What removing one or three directions gives beyond centering, whichever is more; tried where one dominates."""
+    if body.labels is None or top_share < DOMINANT or min(body.rows.shape) < 5:
+        return None
+    rows = trials.clipped(body.rows)
+    before = trials.correct(trials.cosine(trials.centered(rows)), body.labels)
+    found = {
+        count: difference(trials.correct(trials.cosine(trials.without_top(rows, count)), body.labels), before)
+        for count in (1, 3)
+    }
+    best = max(found, key=lambda count: found[count].value)
+    return (1, found[1]) if found[best].value < found[1].value + 0.01 else (best, found[best])
+
+
+def scaled_columns(body: Bench) -> Tensor | None:
+    """Columns whose deviation stands out from the others' by a factor and by robust spreads; None where none does."""
+    spread = body.rows.std(dim=0)
+    live = spread > 1e-9 * spread.max()
+    if int(live.sum()) < 3:
+        return None
+    logs = spread.clamp(min=1e-300).log()
+    middle = logs[live].median()
+    unit = max(0.15, 1.4826 * float((logs[live] - middle).abs().median()))
+    found = (live & (logs - middle > max(math.log(OUTLYING_COLUMN), COLUMN_SPREADS * unit))).nonzero().squeeze(1)
+    return found if 0 < len(found) <= 0.34 * int(live.sum()) else None
+
+
+def on_a_grid(body: Bench) -> Tensor | None:
+    """Distinct values of each live column, where most columns are quantized; the commonest value does not count."""
+    live = body.rows[:, body.rows.std(dim=0) > 0]
+    counts = []
+    for column in live.T[torch.linspace(0, live.shape[1] - 1, min(live.shape[1], 64)).long()] if live.shape[1] else []:
+        values, times = column.unique(return_counts=True)
+        rest = len(column) - int(times.max())
+        if rest >= 10:
+            counts.append((len(values), (len(values) - 1) <= GRID * rest))
+        else:
+            counts.append((len(values), len(values) <= 2 and len(column) > 20))
+    if not counts or sum(grid for _, grid in counts) < 0.8 * len(counts):
+        return None
+    return torch.tensor([count for count, _ in counts])
+
+
+def dead(bench: Bench) -> int:
+    """Columns without variance, outside outlying rows."""
+    spread = (bench.rows - bench.rows.median(dim=0).values).abs().amax(dim=0)
+    return int((spread <= 1e-7 * spread.median().clamp(min=1e-300) if float(spread.median()) else spread == 0).sum())
+
+
+def log_spread(lengths: Tensor) -> float:
+    """Half the distance between the 16th and the 84th percentile of log-lengths: the sigma of a log-normal law."""
+    if len(lengths) < 10:
+        return 0.0
+    low, high = torch.quantile(lengths.log(), torch.tensor([0.16, 0.84], dtype=lengths.dtype))
+    return float(high - low) / 2
+
+
+def _without(bench: Bench, kept: Tensor) -> Estimate | None:
+    """What leaving rows out adds to the accuracy, as a mean over all rows: those left out count as wrong before."""
+    if bench.labels is None or bool(kept.all()) or int(kept.sum()) < 10:
+        return None
+    inner = bench.of(kept)
+    before = float(bench.correct.double().mean())
+    after = inner.correct.double()
+    value, n = float(after.mean()) - before, bench.n
+    error = math.sqrt((float(after.var()) + float(bench.correct.double().var())) / n) / math.sqrt(2)
+    return Estimate(value, value - 1.96 * error, value + 1.96 * error, n, "difference of leave-one-out accuracies")
+
+
+def _silenced(bench: Bench, part: float, *, seed: int) -> Estimate:
+    generator = np.random.default_rng(seed)
+    live = bench.rows[:, (bench.rows - bench.rows.median(dim=0).values).abs().amax(dim=0) > 0]
+    keep = max(1, round((1 - part) * live.shape[1]))
+    draws = [
+        trials.correct(trials.cosine(live[:, generator.permutation(live.shape[1])[:keep]]), bench.labels)
+        for _ in range(3)
+    ]
+    return trials.mean_difference(draws, bench.correct)
+
+
+def _dithered(rows: Tensor, generator: torch.Generator) -> Tensor:
+    """Each value replaced by a random one of its cell: between the midpoints to the values next to it."""
+    spoiled = rows.clone()
+    for index in range(rows.shape[1]):
+        values, place = rows[:, index].unique(return_inverse=True)
+        if len(values) < 2:
+            continue
+        middles = (values[1:] + values[:-1]) / 2
+        low = torch.cat([2 * values[:1] - middles[:1], middles])
+        high = torch.cat([middles, 2 * values[-1:] - middles[-1:]])
+        chance = torch.rand(len(rows), generator=generator, dtype=rows.dtype)
+        spoiled[:, index] = low[place] + chance * (high - low)[place]
+    return spoiled
+
+
+def _counts(rows: Tensor) -> bool:
+    """Whether rows look like counts, pixels or one-hot codes: multiples of one step, nothing below zero."""
+    if bool((rows < 0).any()):
+        return False
+    values = rows.unique()
+    step = float(values[values > 0].min()) if bool((values > 0).any()) else 1.0
+    return float((values / step - (values / step).round()).abs().max()) < 1e-3
+
+
+def _negated(change: Estimate) -> Estimate:
+    return Estimate(-change.value, -change.high, -change.low, change.n, change.method)
+
+
+def _lost(cost: Estimate | None, where: str = "") -> str:
+    if cost is None:
+        return ""
+    return f"; {where + ', ' if where else ''}they cost {cost.value:.3f} of neighbors' accuracy".replace("  ", " ")
+
+
+def _gained(gain: Estimate | None, what: str) -> str:
+    return "" if gain is None else f"; {what} changes neighbors' accuracy by {gain.value:+.3f}"

@@ -1,0 +1,136 @@
+"""Grouping: whether rows fall into two groups that share no neighbors although both hold every class."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy.sparse import coo_matrix, diags
+from scipy.sparse.linalg import ArpackError, eigsh
+from sklearn.cluster import KMeans
+from sklearn.mixture import GaussianMixture
+from torch import Tensor
+
+from vergence.diagnostics import trials
+from vergence.diagnostics.estimate import Estimate
+from vergence.diagnostics.trials import Bench, K
+
+APART = 0.15  # neighbors across groups over those of a random grouping
+SMALLEST = 0.04  # share of the rows in the smaller group
+INDEPENDENT = 0.35  # Cramer's V of group and class: 1 where groups are classes
+USELESS = 0.1  # of what the own group's neighbors know beyond the commonest class: .16 and more between real clusters
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """``part`` of the rows is in the smaller group; ``crossing`` of the neighbors that chance puts across are there."""
+
+    member: Tensor
+    part: float
+    crossing: float
+    within: float = float("nan")
+    across: float = float("nan")
+    cost: Estimate | None = None
+    gain: Estimate | None = None
+
+
+def groups(body: Bench, seed: int = 0) -> Grouping | None:
+    """The best of several ways to split rows in two, if it separates neighbors and not classes; else None.
+
+    Tried: halves of the file, two means, two Gaussians, the slowest vibration of the neighbor graph, two lengths. With
+    labels, groups must cut across classes; without, only a split with almost no neighbors across is worth a word.
+    """
+    if body.n < 60:
+        return None
+    found = [Grouping(member, *_parted(member, body)) for member in _candidates(body, seed)]
+    found = [group for group in found if group.part >= SMALLEST and group.crossing < APART]
+    if body.labels is not None:
+        found = [group for group in found if association(group.member, body.labels) < INDEPENDENT]
+    best = min(found, key=lambda group: group.crossing, default=None)
+    if best is None or body.labels is None:
+        return best if best is not None and best.crossing < 0.01 else None
+    measured = _measured(best, body)
+    commonest = float(torch.bincount(body.labels).max()) / body.n
+    knows = (measured.across - commonest) < USELESS * (measured.within - commonest)
+    return measured if knows and trials.costly(measured.cost, least=0.05) else None
+
+
+def association(member: Tensor, labels: Tensor) -> float:
+    """Cramer's V of two groups and the classes: 0 when independent, 1 when a class is in one group only."""
+    table = torch.zeros(2, int(labels.max()) + 1, dtype=torch.float64)
+    table.index_put_((member.long(), labels), torch.ones(len(labels), dtype=torch.float64), accumulate=True)
+    table = table[:, table.sum(dim=0) > 0]
+    expected = table.sum(dim=1, keepdim=True) * table.sum(dim=0) / table.sum()
+    return float(((table - expected).square() / expected.clamp(min=1e-12)).sum() / table.sum()) ** 0.5
+
+
+def _parted(member: Tensor, body: Bench) -> tuple[float, float]:
+    share = float(member.double().mean())
+    share = min(share, 1 - share)
+    nearest = body.nearest[1][:, :K]
+    crossing = float((member[nearest] != member[:, None]).double().mean())
+    return share, crossing / max(2 * share * (1 - share), 1e-9)
+
+
+def _candidates(body: Bench, seed: int) -> Iterator[Tensor]:
+    reduced = _reduced(body.rows)
+    yield torch.arange(body.n) < body.n // 2
+    yield _two_means(reduced, seed)
+    yield from _two_gaussians(reduced, seed)
+    yield from _vibrations(body, seed)
+    logs = body.lengths.clamp(min=1e-300).log().numpy()[:, None]
+    if logs.std() > 1e-3:
+        yield _two_means(logs, seed)
+
+
+def _reduced(rows: Tensor, columns: int = 16) -> np.ndarray:
+    middle = trials.centered(trials.clipped(rows))
+    directions = trials.top_directions(middle, min(columns, *middle.shape))
+    found = (middle @ directions).numpy()
+    return found / max(found.std(), 1e-12)
+
+
+def _two_means(rows: np.ndarray, seed: int) -> Tensor:
+    return torch.from_numpy(KMeans(2, n_init=3, random_state=seed).fit_predict(rows)).bool()
+
+
+def _two_gaussians(rows: np.ndarray, seed: int) -> Iterator[Tensor]:
+    for start in range(2):
+        model = GaussianMixture(
+            2, reg_covar=1e-4, max_iter=60, init_params="random_from_data", random_state=seed + start
+        )
+        yield torch.from_numpy(model.fit_predict(rows)).bool()
+
+
+def _vibrations(body: Bench, seed: int) -> Iterator[Tensor]:
+    """Signs of the slowest eigenvectors of the neighbor graph: the cut that severs the fewest neighbors."""
+    nearest = body.nearest[1][:, :K].numpy()
+    n = body.n
+    graph = coo_matrix((np.ones(nearest.size), (np.repeat(np.arange(n), nearest.shape[1]), nearest.ravel())), (n, n))
+    graph = ((graph + graph.T) > 0).astype(float)
+    scale = diags(1 / np.sqrt(np.asarray(graph.sum(axis=1)).ravel()))
+    start = np.random.default_rng(seed).standard_normal(n)
+    try:
+        _, vectors = eigsh(scale @ graph @ scale, k=min(4, n - 2), which="LA", v0=start, maxiter=300, tol=1e-3)
+    except ArpackError:
+        return
+    vectors = scale @ vectors
+    for column in vectors.T:
+        yield _two_means(column[:, None] / max(np.abs(column).max(), 1e-12), seed)
+    yield _two_means(vectors / np.linalg.norm(vectors, axis=0), seed)
+
+
+def _measured(group: Grouping, body: Bench) -> Grouping:
+    """Accuracy of neighbors from the own group and from the other one, and what centering each group gives."""
+    same = group.member[:, None] == group.member[None, :]
+    within, across = (
+        trials.correct(body.similarity.masked_fill(~allowed, -torch.inf), body.labels) for allowed in (same, ~same)
+    )
+    rows = body.rows.clone()
+    for side in (group.member, ~group.member):
+        rows[side] = rows[side] - rows[side].mean(dim=0)
+    gain = trials.difference(trials.correct(trials.cosine(rows), body.labels), body.correct)
+    return Grouping(
+        group.member, group.part, group.crossing, float(within.double().mean()), float(across.double().mean()),
+        trials.difference(within, across), gain,
+    )  # fmt: skip

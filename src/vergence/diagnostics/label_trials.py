@@ -1,0 +1,134 @@
+"""Labels on trial: what rows say of their labels, by neighbors and by a linear map, each row left out of its own vote.
+
+Nothing here depends on the names of classes.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy.optimize import minimize
+from scipy.special import expit
+from torch import Tensor
+
+from vergence.diagnostics import trials
+from vergence.diagnostics.arrays import unit
+from vergence.diagnostics.trials import Bench, K
+
+PENALTIES = (1e-3, 1e-2, 1e-1, 1.0)  # of the ridge, in units of the strongest direction
+SHUFFLES = 20  # permutations that show what chance gives
+SHIFTS = 20  # rows that labels or views are looked for in either direction
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Scores of each class for each row; the accuracy balanced over classes, and what permuted labels give."""
+
+    scores: Tensor
+    accuracy: float
+    chance: float
+    chance_error: float
+    error: float  # share of rows whose label is not the one with the highest score
+
+    @property
+    def above_chance(self) -> bool:
+        """By more than three standard deviations of permuted labels, and by a hundredth."""
+        return self.accuracy > self.chance + max(0.01, 3 * self.chance_error)
+
+
+def judged(body: Bench, seed: int = 0) -> Judged | None:
+    """Votes of 20 neighbors plus a leave-one-out ridge; None where labels name samples, or are all equal."""
+    if body.labels is None or not comparable(body.labels):
+        return None
+    labels = torch.unique(body.labels, return_inverse=True)[1]
+    basis = _basis(body.rows)
+    generator = torch.Generator().manual_seed(seed)
+    scores = _scores(body.nearest[1], basis, labels)
+    permuted = []
+    for _ in range(SHUFFLES):
+        shuffled = labels[torch.randperm(len(labels), generator=generator)]
+        permuted.append(balanced(_scores(body.nearest[1], basis, shuffled), shuffled))
+    error = float((scores.argmax(dim=1) != labels).double().mean())
+    return Judged(scores, balanced(scores, labels), float(np.mean(permuted)), float(np.std(permuted, ddof=1)), error)
+
+
+def comparable(labels: Tensor) -> bool:
+    """Two classes at least, and two samples a class on average: not one class, and not names of samples."""
+    classes = len(torch.unique(labels))
+    return 2 <= classes <= len(labels) // 2
+
+
+def balanced(scores: Tensor, labels: Tensor) -> float:
+    """The mean over classes of the share of rows that are classified correctly."""
+    right = (scores.argmax(dim=1) == labels).double()
+    sums = torch.zeros(int(labels.max()) + 1, dtype=torch.float64).index_add_(0, labels, right)
+    counts = torch.bincount(labels).double()
+    return float((sums / counts)[counts > 0].mean())
+
+
+def noise_share(scores: Tensor, labels: Tensor) -> tuple[float, float]:
+    """The share of labels that are wrong at random, and the error among the surest quarter.
+
+    The chance of an error falls with the margin between the two best classes, P = e + (1 - e) sigmoid(a - b margin).
+    Where classes overlap it falls to zero, and e is 0; labels that are wrong at random leave a floor. Maximum
+    likelihood over e, a and b.
+    """
+    labels = torch.unique(labels, return_inverse=True)[1]
+    best = scores.topk(2, dim=1)
+    margin = (best.values[:, 0] - best.values[:, 1]).numpy()
+    wrong = (best.indices[:, 0] != labels).numpy()
+    margin = margin / max(margin.std(), 1e-12)
+    surest = np.argsort(-margin, kind="stable")[: max(1, len(margin) // 4)]
+
+    def surprise(parameters: np.ndarray) -> float:
+        floor = 0.5 * expit(parameters[2])
+        chance = floor + (1 - floor) * expit(parameters[0] - np.exp(parameters[1]) * margin)
+        chance = np.clip(chance, 1e-9, 1 - 1e-9)
+        return -float(np.log(np.where(wrong, chance, 1 - chance)).sum())
+
+    fits = [minimize(surprise, [0.0, 0.0, start], method="L-BFGS-B") for start in (-3.0, -1.0)]
+    fit = min(fits, key=lambda found: found.fun)
+    return float(0.5 * expit(fit.x[2])), float(wrong[surest].mean())
+
+
+def shifted_accuracy(nearest: Tensor, labels: Tensor, shift: int, place: float = 0.0) -> Tensor:
+    """Which rows their neighbors classify correctly if, from a place on, row i has the label ``shift`` rows later."""
+    start = int(place * len(labels))
+    moved = torch.cat([labels[:start], labels[start:].roll(-shift)])
+    return trials.voted(nearest, moved, K) == moved
+
+
+def _basis(rows: Tensor, columns: int = 100) -> tuple[Tensor, Tensor]:
+    """Left singular vectors and values of the centered directions of the rows, the strongest hundred."""
+    middle = trials.centered(unit(trials.centered(trials.clipped(rows))))
+    n, d = middle.shape
+    gram = middle @ middle.T if n <= d else middle.T @ middle
+    values, vectors = torch.linalg.eigh(gram)
+    count = max(1, min(columns, n // 5, int((values > 1e-9 * values[-1].clamp(min=1e-300)).sum())))
+    values, vectors = values[-count:].clamp(min=1e-300).sqrt(), vectors[:, -count:]
+    return (vectors if n <= d else middle @ vectors / values), values
+
+
+def _scores(nearest: Tensor, basis: tuple[Tensor, Tensor], labels: Tensor) -> Tensor:
+    votes = torch.zeros(len(nearest), int(labels.max()) + 1, dtype=torch.float64)
+    weights = (1 + 1e-3 * 0.5 ** torch.arange(nearest.shape[1], dtype=torch.float64)) / nearest.shape[1]
+    votes.scatter_add_(1, labels[nearest], weights.expand(nearest.shape).contiguous())
+    return votes + _ridge(basis, labels)
+
+
+def _ridge(basis: tuple[Tensor, Tensor], labels: Tensor) -> Tensor:
+    """Leave-one-out predictions of one-hot labels, with the penalty that predicts best: (Hy - h y) / (1 - h)."""
+    u, values = basis
+    n = len(labels)
+    targets = torch.nn.functional.one_hot(labels).double()
+    prior = targets.mean(dim=0)
+    targets = targets - prior
+    best, found = torch.inf, targets
+    for penalty in PENALTIES:
+        shrink = values**2 / (values**2 + penalty * values.max() ** 2)
+        leverage = (u.square() * shrink).sum(dim=1, keepdim=True) + 1 / n
+        left_out = ((u * shrink) @ (u.T @ targets) - leverage * targets) / (1 - leverage).clamp(min=1e-6)
+        loss = float((left_out - targets).square().sum())
+        if loss < best:
+            best, found = loss, left_out
+    return found + prior

@@ -1,0 +1,154 @@
+"""Facts about trust: wrong answers that were once trusted, and what must be said of them."""
+
+import math
+
+import numpy as np
+import pytest
+
+from vergence.information import ESTIMATORS, Estimate, Information, estimate, info_nce
+from vergence.information.answers import Doubt, Trust, answer
+from vergence.information.labels import label_entropy, pooled_terms
+from vergence.information.samplers import correlated_gaussians, labeled_mixture
+from vergence.information.unmixing import unmixed
+
+
+def correlated(n: int, d: int, nats: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    pairs = correlated_gaussians(n, d=d, nats=nats, seed=seed)
+    return pairs.x.numpy(), pairs.y.numpy()
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
+
+
+def test_trust_is_a_word_that_carries_its_sentence():
+    trust = Trust("low", "Because.")
+    assert trust == trust.word == "low"
+    assert trust.sentence == "Because."
+    assert trust._asdict() == {"word": "low", "sentence": "Because."}
+
+
+def test_the_word_is_the_lowest_of_the_width_and_the_doubts_and_every_doubt_is_said():
+    options = {"ceiling": 9.0, "estimator": "neural", "n": 1000}
+    assert answer(1.0, (0.95, 1.05), **options).trust == "high"
+    assert answer(1.0, (0.8, 1.2), **options).trust == "moderate"
+    assert answer(1.0, (0.5, 1.6), **options).trust == "low"
+    doubts = (Doubt("moderate", "Some doubt."), Doubt("low", "More doubt."))
+    found = answer(1.0, (0.95, 1.05), doubts=doubts, **options)
+    assert (found.trust, found.trust.sentence) == ("low", "More doubt.")
+    assert "Some doubt." in found.reasons
+
+
+def test_a_saturated_lower_bound_has_no_upper_end():
+    assert answer(4.0, (3.9, 4.1), ceiling=4.5, estimator="info_nce", n=100).interval == (3.9, math.inf)
+
+
+# --- cases that were wrong --------------------------------------------------------------------------------------------
+
+
+def test_a_common_random_sign_is_found_in_many_dimensions():
+    x, y = correlated(3000, 10, 3.0)
+    sign = np.random.default_rng(0).choice([-1, 1], size=(3000, 1))
+    found = estimate(x, y * sign)
+    assert found.nats > 1.5  # correlation sees none of it, the radius a tenth
+    assert found.interval[0] <= 3.0 - math.log(2) * 0.5
+    assert found.interval[1] >= 3.0 - math.log(2)
+
+
+def test_few_pairs_in_many_dimensions_are_low_and_say_why():
+    found = estimate(*correlated(200, 50, 1.0))
+    assert found.trust == "low"
+    assert "principal components" in found.trust.sentence
+    assert found.interval[0] <= 1.0 <= found.interval[1]
+
+
+def test_columns_mixed_after_a_nonlinear_map_are_separated_again():
+    x, y = correlated(2000, 4, 3.0)
+    random = np.random.default_rng(1)
+    first, second = (np.linalg.qr(random.normal(size=(4, 4)))[0] for _ in range(2))
+    mixed = np.tanh(1.5 * y @ first) @ second
+    _, separated, notes = unmixed(x, mixed)
+    assert "y were separated" in notes[0]
+    scales = np.corrcoef(separated.T, (mixed @ second.T).T)[:4, 4:]
+    np.testing.assert_allclose(np.abs(scales).max(1), 1, atol=0.05)
+
+
+def test_gaussian_columns_are_left_as_they_are():
+    x, y = correlated(1000, 4, 1.0)
+    assert unmixed(x, y)[2] == ()
+
+
+def test_a_label_in_twenty_dimensions_is_found_by_classifiers():
+    random = np.random.default_rng(0)
+    label = random.integers(0, 2, 2000)
+    x = random.normal(size=(2000, 20))
+    x[:, 3] += 2.0 * (label - 0.5)
+    truth = labeled_mixture(100, separation=2.0).nats
+    found = estimate(x, label)
+    assert found.estimator == "labels"
+    assert found.interval[0] <= truth <= found.interval[1]
+    assert found.nats == pytest.approx(truth, abs=0.06)
+
+
+def test_classifiers_say_nothing_of_an_independent_label_and_no_more_than_its_entropy():
+    random = np.random.default_rng(0)
+    label = random.integers(0, 3, 600)
+    terms, weights = pooled_terms(random.normal(size=(600, 4)), label)
+    assert terms.mean() < 0.02
+    assert sum(weights.values()) == pytest.approx(1)
+    terms, _ = pooled_terms(10.0 * np.eye(3)[label] + random.normal(size=(600, 3)), label)
+    assert terms.mean() == pytest.approx(label_entropy(label), abs=0.02)
+
+
+def test_intervals_of_the_same_law_at_two_sizes_overlap_however_many_columns():
+    random = np.random.default_rng(0)
+    loading = random.normal(size=(3, 120))
+    ends = []
+    for n in (200, 1500):
+        shared = random.normal(size=(n, 3)) @ loading
+        found = estimate(*(shared + random.normal(size=shared.shape) for _ in range(2)))
+        assert found.trust != "high"
+        ends.append(found.interval)
+    assert max(low for low, _ in ends) <= min(high for _, high in ends)
+
+
+# --- the open table ---------------------------------------------------------------------------------------------------
+
+
+def test_old_names_still_work():
+    assert Estimate is Information
+    x, y = correlated(300, 1, 0.5)
+    assert estimate(x, y, bound="neighbors") == estimate(x, y, bound="neighbors")
+
+
+def test_an_estimator_or_a_bound_of_the_user_serves_as_a_row():
+    x, y = correlated(300, 2, 0.5)
+
+    def constant(x, y, *, seed=0):
+        return answer(float(seed), (0.0, 1.0), ceiling=9.0, estimator="constant", n=len(x))
+
+    assert estimate(x, y, bound=constant, seed=7).nats == 7
+    mine = lambda scores: info_nce(scores)
+    options = {"critic": lambda x, y: x @ y.T, "batch": 50}
+    # A named row with a ceiling is averaged over batches; a function is computed over all unseen pairs.
+    assert estimate(x, y, bound=mine, **options).nats == pytest.approx(
+        estimate(x, y, bound="info_nce", **options).nats, abs=0.05
+    )
+
+
+def test_every_row_of_the_table_takes_two_variables_and_answers_with_information():
+    x, y = correlated(400, 1, 0.7)
+    discrete = (x > 0).astype(int), np.digitize(y, [-0.5, 0.5])
+    for name, row in ESTIMATORS.items():
+        found = row(*(part.astype(float) for part in (discrete if name in ("table", "labels") else (x, y))))
+        assert isinstance(found, Information)
+        assert found.trust in ("low", "moderate", "high")
+        assert found.interval[0] <= found.nats <= found.interval[1]
+
+
+def test_a_hundred_thousand_pairs_are_drawn_evenly_and_that_is_said(monkeypatch):
+    monkeypatch.setattr("vergence.information.choice.MOST_PAIRS", 600)
+    monkeypatch.setattr("vergence.information.estimators.MOST_PAIRS", 600)
+    x, y = correlated(2000, 3, 0.5)
+    y = y * np.random.default_rng(0).choice([-1, 1], size=y.shape)
+    found = estimate(x, y)
+    assert any("600 of the 2000 pairs were used, evenly spread" in reason for reason in found.reasons)
