@@ -21,7 +21,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from vergence.evaluation import knn, linear_probe
-from vergence.stages.doctor import examine
+from vergence.stages.doctor import of_arrays
 
 CLASSES = 10
 HARD, EASY = 0.13, 0.18  # distances of centers at which a probe is right in about 82 % and 96 %
@@ -48,7 +48,7 @@ def examination(path: Path) -> Iterator[str]:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     rows = np.load(path, mmap_mode="r")
     wall = time.perf_counter()
-    seconds = processor_time(lambda: examine(rows))
+    seconds = processor_time(lambda: of_arrays(rows))
     wall = time.perf_counter() - wall
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     what = f"examination of {rows.shape[0]:,} x {rows.shape[1]}"

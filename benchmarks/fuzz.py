@@ -31,9 +31,8 @@ import yaml
 from PIL import Image
 from safetensors.numpy import save_file
 
-from vergence import cli
+from vergence import cli, data
 from vergence import config as configs
-from vergence import data
 from vergence.config import Config
 from vergence.data.embeddings import read_embeddings
 from vergence.runs.run import Run

@@ -16,11 +16,10 @@ from torch import Tensor, nn
 
 from vergence import data, encoders, views
 from vergence.config import Config, Watching
-from vergence.diagnostics.faults import neighbor_votes
-from vergence.learning import Learner, loop, optimizers
-from vergence.methods import METHODS, Method, customized
-from vergence.runs import assembly
-from vergence.stages.doctor import Examination, examine
+from vergence.diagnostics import Diagnosis, diagnose
+from vergence.diagnostics.trials import bench
+from vergence.learners import Learner
+from vergence.methods import METHODS, Method
 from vergence.views import sample_keys
 
 EPOCHS, BATCH = 30, 128
@@ -44,15 +43,15 @@ class Case:
     compared: bool
     untrained: float = math.nan  # not told to the doctor: the agreement of the encoder as it was initialized
 
-    def examined(self) -> Examination:
+    def examined(self) -> Diagnosis:
         hidden = ("h", "hyperparameters", "untrained")
         given = {name: value for name, value in vars(self).items() if name not in hidden}
-        return examine(self.h, classifiers=(), **given, **self.hyperparameters)
+        return diagnose(self.h, **given, **self.hyperparameters)
 
     @property
     def agreement(self) -> float:
-        """The share of samples whose label is that of most of their neighbors."""
-        return float((neighbor_votes(self.h, self.labels)[0] == self.labels).double().mean())
+        """The share of samples whose label is that of most of their neighbours."""
+        return float(bench(self.h, self.labels).correct.double().mean())
 
 
 @dataclass(frozen=True)

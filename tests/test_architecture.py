@@ -19,7 +19,18 @@ ROOMS = {
     "claims", "report", "integrations", "runs", "stages",
 }  # fmt: skip
 MODULES = {"__init__", "__main__", "cli", "config", "counters", "features", "methods", "tables", "types", "values"}
-FREE_OF_TORCH = ["cli", "config", "methods", "tables", "stages/__init__", "runs/run", "runs/progress", "runs/results"]
+FREE_OF_TORCH = [
+    "cli",
+    "config",
+    "methods",
+    "tables",
+    "values",
+    "stages/__init__",
+    "stages/list",
+    "runs/run",
+    "runs/progress",
+    "runs/results",
+]
 VAGUE = {"utils", "util", "helpers", "helper", "common", "base", "core", "misc", "manager"}
 
 

@@ -198,7 +198,7 @@ DEFECTS: dict[str, tuple[Defect, tuple[str, ...]]] = {
     "labels shifted from the middle": (labels_shifted_from_the_middle, ("misaligned labels", "label noise")),
     "label noise": (label_noise, ("label noise",)),
     "views shifted": (views_shifted, ("misaligned views",)),
-    "views shuffled": (views_shuffled, ("misaligned views",)),
+    "views shuffled": (views_shuffled, ("shuffled pairs",)),
 }
 PAIRED = ("views shifted", "views shuffled")  # defects that need second views
 
@@ -223,7 +223,8 @@ def accuracy(h: np.ndarray, labels: np.ndarray, metric: str) -> float:
         rows = rows - np.median(rows, axis=0)
     search = NearestNeighbors(n_neighbors=min(K, len(rows) - 1), algorithm="brute").fit(rows)
     nearest = search.kneighbors(return_distance=False)
-    votes = np.apply_along_axis(np.bincount, 1, labels[nearest], minlength=labels.max() + 1)
+    votes = np.zeros((len(rows), labels.max() + 1))
+    np.add.at(votes, (np.repeat(np.arange(len(rows)), nearest.shape[1]), labels[nearest].ravel()), 1)
     return float((votes.argmax(axis=1) == labels).mean())
 
 

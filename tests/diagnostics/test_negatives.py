@@ -1,4 +1,4 @@
-"""Negatives: duplicates, false negatives, effective sample size and vanished gradients, against closed forms."""
+"""Negatives: false negatives, effective sample size and vanished gradients, against closed forms."""
 
 import math
 
@@ -6,28 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from vergence.diagnostics import duplicates, negatives
+from vergence.diagnostics import negatives
 from vergence.diagnostics.negatives import false_negative_floor, same_class
 
 
 def rows(n, d, seed=0):
     return torch.randn(n, d, generator=torch.Generator().manual_seed(seed))
-
-
-def test_exact_and_near_duplicates_are_counted():
-    h = rows(200, 8)
-    assert duplicates(h).exact == 0
-    found = duplicates(torch.cat([h, h[:30], h[:10] * (1 + 1e-5)]))
-    assert found.exact == 30
-    assert found.near.value == pytest.approx((30 + 30 + 10) / 240)
-
-
-def test_rows_that_differ_in_one_bit_or_in_order_are_not_exact_duplicates():
-    h = rows(50, 4)
-    nearly = h.clone()
-    nearly[:, 0] = torch.nextafter(h[:, 0], torch.tensor(10.0))
-    assert duplicates(torch.cat([h, nearly, h.flip(1)])).exact == 0
-    assert duplicates(torch.tensor([[0.0, 1.0], [-0.0, 1.0], [1.0, 0.0]])).exact == 1
 
 
 def test_the_share_of_false_negatives_is_that_of_pairs_with_one_label():

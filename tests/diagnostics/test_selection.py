@@ -5,7 +5,7 @@ import math
 import pytest
 from scipy.stats import spearmanr
 
-from vergence.diagnostics.selection import selection, spearman, spearman_interval
+from vergence.diagnostics.selection import SCORES, selection, spearman, spearman_interval, unlike
 
 
 def run(effective_rank, uniformity, decay_exponent, **others):
@@ -58,3 +58,40 @@ def test_a_score_without_a_value_ranks_nothing():
 def test_one_run_cannot_be_ranked():
     with pytest.raises(ValueError, match="at least two runs; got 1"):
         selection({"a": RUNS["a"]})
+
+
+LIKE = {
+    "data": "digits",
+    "views": "glyph",
+    "encoder": "mlp",
+    "objective": "nt_xent",
+    "hyperparameters": {},
+    "batch": 128,
+}
+
+
+@pytest.mark.parametrize(
+    ("key", "said"), [("data", "data"), ("views", "augmentation"), ("encoder", "family of encoders")]
+)
+def test_runs_that_differ_in_what_scores_do_not_survive_are_refused(key, said):
+    settings = {"a": LIKE, "b": LIKE, "c": {**LIKE, key: "other"}}
+    assert said in unlike(settings)
+    assert selection(RUNS, settings=settings) == ()
+    assert selection(RUNS, {"a": 0.9, "b": 0.8, "c": 0.7}, settings)  # labels judge the scores
+
+
+def test_like_runs_are_ranked_and_what_is_not_known_is_not_alike():
+    assert unlike({"a": LIKE, "b": {**LIKE, "objective": "vicreg"}}) is None
+    assert unlike({"a": {}, "b": {}}) is not None
+
+
+def test_losses_of_different_batches_rank_nothing():
+    runs = {name: {**found, "held_out_loss": {"value": 1.0}} for name, found in RUNS.items()}
+    settings = {name: {**LIKE, "batch": 128 * (place + 1)} for place, name in enumerate(RUNS)}
+    assert "held_out_loss" in [ranking.score for ranking in selection(runs, settings=dict.fromkeys(RUNS, LIKE))]
+    assert "held_out_loss" not in [ranking.score for ranking in selection(runs, settings=settings)]
+
+
+def test_scores_that_mislead_are_gone_and_the_leading_one_is_first():
+    assert not {"alignment", "hubness", "isotropy"} & set(SCORES)
+    assert next(iter(SCORES)) == "matching"

@@ -108,3 +108,19 @@ def test_float32_and_bfloat16_agree_with_float64():
     h = rows(300, 12)
     assert effective_rank(h.float()) == pytest.approx(effective_rank(h), rel=1e-5)
     assert effective_rank(h.bfloat16()) == pytest.approx(effective_rank(h), rel=1e-2)
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("n", [60, 100, 200, 600])
+def test_the_interval_of_the_effective_rank_covers_that_of_many_more_rows(decay, n):
+    generator = torch.Generator().manual_seed(0)
+    scale = torch.arange(1, 49, dtype=torch.float64) ** -decay
+    many = torch.randn(20_000, 48, generator=generator, dtype=torch.float64) * scale
+    truth = effective_rank(many)
+    found = [spectrum(many[part * n : (part + 1) * n]).effective_rank for part in range(10)]
+    assert sum(one.low <= truth <= one.high for one in found) >= 9
+
+
+def test_fewer_rows_than_columns_have_the_spectrum_of_their_matrix():
+    h = torch.randn(12, 300, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    torch.testing.assert_close(spectrum(h).singular_values, torch.linalg.svdvals(h))

@@ -163,7 +163,7 @@ def test_at_chance_the_sentence_says_what_would_tell_collapse_from_not_started()
 
 
 def test_objectives_that_collapse_minimizes_say_so():
-    assert thermometer("negative_cosine", n=64, d=16, loss=0.0).verdict == "not started"
+    assert thermometer("negative_cosine", n=64, d=16, loss=-0.01).verdict == "not started"
     assert thermometer("negative_cosine", n=64, d=16, loss=-0.8).verdict == "learning"
     close = thermometer("negative_cosine", n=64, d=16, loss=-0.99)
     assert close.verdict == "near the floor"
@@ -184,3 +184,64 @@ def test_errors_say_what_is_known():
         thermometer("nt_xent", n=1, d=4)
     with pytest.raises(ValueError, match="diverged"):
         thermometer("nt_xent", n=8, d=4, loss=math.nan)
+
+
+@pytest.mark.parametrize("temperature", [0.0, -0.1, math.nan, math.inf])
+def test_temperatures_that_no_loss_has_are_refused(temperature):
+    with pytest.raises(ValueError, match="temperature of nt_xent must be a positive number"):
+        thermometer("nt_xent", n=64, d=16, temperature=temperature)
+
+
+def test_a_queue_sets_the_number_of_candidates():
+    found = thermometer("info_nce", n=256, d=128, loss=6.9, temperature=0.07, negatives=65536)
+    assert found.chance == pytest.approx(math.log(65537))
+    assert found.verdict == "learning"
+    assert found.position == pytest.approx((math.log(65537) - 6.9) / (math.log(65537) - found.floor))
+    assert 0.37 < found.position < 0.44
+
+
+def test_byols_two_minus_two_cosines_is_read_as_such():
+    assert thermometer("negative_cosine", n=64, d=16, loss=-0.85).verdict == "learning"
+    other = thermometer("negative_cosine", n=64, d=16, loss=0.3)
+    assert other.verdict == "learning"
+    assert "cosine of 0.85" in other.sentence
+    assert thermometer("negative_cosine", n=64, d=16, loss=2.0).verdict == "not started"
+    assert thermometer("negative_cosine", n=64, d=16, loss=0.0).verdict == "unknown"
+    assert thermometer("negative_cosine", n=64, d=16, loss=4.5).verdict == "impossible"
+
+
+@pytest.mark.parametrize("objective", ["align_uniform", "vicreg"])
+def test_unrelated_views_have_not_started(objective):
+    generator = torch.Generator().manual_seed(0)
+    for scale in (0.1, 0.25, 1.0):
+        z1, z2 = (scale * torch.randn(256, 32, generator=generator) for _ in range(2))
+        loss = float(OBJECTIVES[objective](z1, z2))
+        assert thermometer(objective, n=256, d=32, loss=loss).verdict == "not started", scale
+
+
+@pytest.mark.parametrize("objective", [name for name in SCALES if name not in ("vicreg", "supervised")])
+def test_no_batch_is_above_the_ceiling(objective):
+    generator = torch.Generator().manual_seed(1)
+    z = torch.nn.functional.normalize(torch.randn(16, 8, generator=generator, dtype=torch.float64), dim=1)
+    same = z[:1].expand(16, -1).contiguous()
+    ceiling = SCALES[objective](16, 8, **_defaults(objective)).ceiling
+    for first, second in ((z, -z), (z, z.roll(1, 0)), (same, -same), (same, same)):
+        value = float(
+            OBJECTIVES[objective](first) if objective == "uniformity" else OBJECTIVES[objective](first, second)
+        )
+        assert value <= ceiling + 1e-9
+
+
+def _defaults(objective):
+    return dict(thermometer(objective, n=16, d=8).hyperparameters)
+
+
+def test_a_loss_above_the_largest_is_impossible():
+    found = thermometer("nt_xent", n=64, d=16, temperature=0.5, loss=30.0)
+    assert found.verdict == "impossible"
+    assert "largest value" in found.sentence
+    assert found.ceiling == pytest.approx(math.log1p(126 * math.exp(4)))
+
+
+def test_a_batch_of_a_thousand_million_costs_nothing():
+    assert thermometer("info_nce", n=10**9, d=128).chance == pytest.approx(math.log(10**9))

@@ -21,6 +21,7 @@ def test_the_doctor_reads_arrays():
     answer = vg.doctor(rows() + 3 * np.eye(16, dtype=np.float32)[labels], labels=labels)
     assert answer.to_dict()["verdict"]["label"] == "healthy"
     assert str(answer).startswith("HEALTHY")
+    assert "labels at chance" in vg.doctor(rows(), labels=labels).to_dict()["faults"]
 
 
 def test_noise_with_labels_is_not_called_healthy():

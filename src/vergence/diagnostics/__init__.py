@@ -5,7 +5,7 @@ Two tables run: every row of DIAGNOSTICS whose arguments are there is measured, 
 
 from vergence.diagnostics import measures
 from vergence.diagnostics.collapse import Collapse, collapse
-from vergence.diagnostics.copies import Copies
+from vergence.diagnostics.copies import Copies, duplicates
 from vergence.diagnostics.diagnosis import Diagnosis, diagnose, gather
 from vergence.diagnostics.estimate import Estimate
 from vergence.diagnostics.faults import FAULTS
@@ -47,7 +47,7 @@ from vergence.diagnostics.measures import (
     whole_spectrum,
 )
 from vergence.diagnostics.negatives import negatives
-from vergence.diagnostics.selection import selection
+from vergence.diagnostics.selection import selection, unlike
 from vergence.diagnostics.spectrum import (
     effective_rank,
     effective_rank_variants,
@@ -121,6 +121,7 @@ __all__ = [
     "collapse",
     "diagnose",
     "divergence",
+    "duplicates",
     "effective_rank",
     "effective_rank_variants",
     "gather",
@@ -138,4 +139,5 @@ __all__ = [
     "thermometer",
     "tolerance",
     "uniformity",
+    "unlike",
 ]

@@ -1,12 +1,12 @@
 """Collapse: whether rows coincide, fill few directions, or sit on few points; numbers first, then which kind."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from vergence.diagnostics.arrays import Array, chosen_rows, sampled, unit
+from vergence.diagnostics.arrays import Array, chosen_rows, loaded, sampled, unit
 from vergence.diagnostics.geometry import ANCHORS, neighbors
 from vergence.diagnostics.spectrum import dead_directions, entropy_rank
 
@@ -25,7 +25,7 @@ NEIGHBOR = 10  # a row and its copies are not a cluster
 class Collapse:
     """``variance`` of the unit rows (0 when they coincide, 1 when they cancel), ``rank`` the effective number of
     directions around their mean, ``dead`` how many of ``room`` directions have no variance, ``tightness`` the median
-    squared distance to the tenth nearest row over the mean one. ``directions`` are the dead ones, as columns.
+    squared distance to the tenth nearest row over the mean one.
     """
 
     kind: Kind
@@ -36,15 +36,13 @@ class Collapse:
     room: int
     tightness: float
     n: int
-    directions: Tensor = field(repr=False)
 
     @property
     def spent(self) -> str:
         return f"{self.dead} of {self.room} directions carry nothing; the others amount to {self.rank:.1f}."
 
     def to_dict(self) -> dict[str, Any]:
-        named = {name: value for name, value in vars(self).items() if name != "directions"}
-        return {**named, "evidence": list(self.evidence)}
+        return {**vars(self), "evidence": list(self.evidence)}
 
 
 def collapse(h: Array, *, seed: int = 0) -> Collapse:
@@ -60,7 +58,7 @@ def collapse(h: Array, *, seed: int = 0) -> Collapse:
     rows = unit(sampled(h, 50_000, seed=seed))
     n, d = rows.shape
     room = min(d, n - 1)
-    values, directions = _centered_spectrum(rows)
+    values = _centered_values(rows)
     variance = float(values.square().sum() / n)
     dead = dead_directions(values[:room])
     rank = entropy_rank(values.square())
@@ -68,7 +66,15 @@ def collapse(h: Array, *, seed: int = 0) -> Collapse:
     # The tenth of n points in r directions is (10 / n)^(1/r) away, and distances here are squared.
     crowding = (min(NEIGHBOR, n - 1) / n) ** (2 / max(1.0, rank - 1))
     kind, evidence = _judged(variance, rank, dead, room, tightness, crowding)
-    return Collapse(kind, evidence, variance, rank, dead, room, tightness, n, directions[:, room - dead :])
+    return Collapse(kind, evidence, variance, rank, dead, room, tightness, n)
+
+
+def silent_directions(h: Array, found: Collapse) -> Tensor:
+    """The directions of unit rows without variance, as columns: those after the live ones."""
+    rows = unit(loaded(h)).double()
+    _, _, directions = torch.linalg.svd(rows - rows.mean(dim=0), full_matrices=False)
+    live = found.room - found.dead
+    return directions[live : live + found.dead].T
 
 
 def _judged(
@@ -86,15 +92,12 @@ def _judged(
     return "none", (f"The unit rows have a variance of {variance:.2g}.", spent)
 
 
-def _centered_spectrum(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Singular values around the mean, largest first, and their directions as columns, as many as there is room for."""
+def _centered_values(rows: Tensor) -> Tensor:
+    """Singular values around the mean, largest first, from the smaller of the two products."""
     centered = rows.double() - rows.double().mean(dim=0)
     n, d = centered.shape
-    if n <= d:
-        _, values, directions = torch.linalg.svd(centered, full_matrices=False)
-        return values, directions.T
-    eigenvalues, directions = torch.linalg.eigh(centered.T @ centered)
-    return eigenvalues.clamp(min=0).flip(0).sqrt(), directions.flip(1)
+    gram = centered @ centered.T if n <= d else centered.T @ centered
+    return torch.linalg.eigvalsh(gram).clamp(min=0).flip(0).sqrt()
 
 
 def _tightness(rows: Tensor, *, seed: int) -> float:

@@ -26,7 +26,7 @@ from vergence.diagnostics.label_trials import comparable, judged
 from vergence.diagnostics.measures import Measured
 from vergence.diagnostics.negatives import Negatives, negatives
 from vergence.diagnostics.spectrum import moments, spectrum
-from vergence.diagnostics.thermometer import Thermometer, thermometer
+from vergence.diagnostics.thermometer import Thermometer, read, thermometer
 from vergence.diagnostics.trials import bench
 from vergence.diagnostics.view_trials import matched
 from vergence.objectives import OBJECTIVES
@@ -135,7 +135,7 @@ def overall(findings: tuple[Finding, ...], given: Given) -> Verdict:
     evidence = tuple(finding.sentence for finding in findings)
     if n < rows.FEW_ROWS:
         return Verdict("too few rows", f"{n} rows are too few to tell whether anything is wrong.", evidence)
-    reading = given["reading"] if "reading" in given else None
+    reading = given["reading"] if "reading" in given else None  # noqa: SIM401 - not a mapping
     if reading is not None and reading.verdict != "unknown":
         return _of_the_loss(reading, given, evidence)
     telling = _telling(given)
@@ -234,11 +234,16 @@ def _sample_labels(labels: Tensor, n: int, seed: int = 0) -> Tensor | None:
 
 
 def _pairs(
-    z1: Array, z2: Array, objective: str, norms_of_z1: geometry.Norms, labels: Tensor | None = None,
-    batch: int | None = None, seed: int = 0,
+    z1: Array, z2: Array, objective: str, norms_of_z1: geometry.Norms, collapse_of_z1: Collapse,
+    labels: Tensor | None = None, batch: int | None = None, seed: int = 0,
 ) -> Batches | None:  # fmt: skip
-    """At most eight batches of pairs drawn at random, with their labels; None where a row of zeros has no direction."""
-    if norms_of_z1.zeros or geometry.norms(z2).zeros:
+    """At most eight batches of pairs drawn at random, with their labels.
+
+    None where a row of zeros has no direction, where rows differ by rounding only, which some objectives would divide
+    by, and where the two views are not of one width.
+    """
+    alike = shape(z1, "z1") == shape(z2, "z2")
+    if not alike or norms_of_z1.zeros or geometry.norms(z2).zeros or collapse_of_z1.variance < learning.ROUNDING:
         return None
     size = min(batch or BATCH, len(z1))
     return list(_batches(z1, z2, labels, size=size, seed=seed))
@@ -284,10 +289,10 @@ def _reading(
     if loss is None and held_out_loss is not None:
         size = min(batch or BATCH, n)
         again = {name: value for name, value in hyperparameters.items() if name != "negatives"}
-        return thermometer(objective, n=size, d=d, loss=held_out_loss.value, **again)
-    return thermometer(
-        objective, n=batch or (BATCH if z1 is None else min(BATCH, n)), d=d, loss=loss, **hyperparameters
-    )
+        return read(objective, n=size, d=d, loss=held_out_loss.value, guess=False, **again)
+    if z1 is not None:
+        return read(objective, n=batch or min(BATCH, n), d=d, loss=loss, guess=False, **hyperparameters)
+    return thermometer(objective, n=batch or BATCH, d=d, loss=loss, **hyperparameters)
 
 
 def _negatives(

@@ -51,7 +51,7 @@ def share(value: float, *, n: int) -> Estimate:
 def wilson(share: float, n: int, *, level: float = 0.95) -> tuple[float, float]:
     """Wilson's interval of a share of n trials: never leaves [0, 1], and is not empty at 0 or 1."""
     interval = binomtest(round(share * n), n).proportion_ci(level, method="wilson")
-    return float(interval.low), float(interval.high)
+    return min(float(interval.low), share), max(float(interval.high), share)  # rounding would leave 1 outside
 
 
 def variance_ratio(value: float, *, groups: int, n: int) -> Estimate:
@@ -74,7 +74,7 @@ def jackknife(value: float, without: Sequence[float], *, n: int) -> Estimate:
 def bootstrap(value: float, resampled: np.ndarray, *, n: int) -> Estimate:
     """A value with the standard deviation of its bootstrap values.
 
-    Not their percentiles: a maximum is biased upwards in every resample, and its percentiles need not hold the value.
+    Not their percentiles: a maximum is biased upward in every resample, and its percentiles need not hold the value.
     """
     half = float(t.ppf(0.975, len(resampled) - 1) * np.std(resampled, ddof=1))
     return Estimate(value, value - half, value + half, n, f"bootstrap, {len(resampled)} resamples")

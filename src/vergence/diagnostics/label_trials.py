@@ -66,7 +66,19 @@ def balanced(scores: Tensor, labels: Tensor) -> float:
     return float((sums / counts)[counts > 0].mean())
 
 
-def noise_share(scores: Tensor, labels: Tensor) -> tuple[float, float]:
+@dataclass(frozen=True)
+class Noise:
+    """``share`` of the labels is wrong at random; ``surest`` is the error of the surest quarter of rows.
+
+    ``evidence`` is the log-likelihood ratio of that share against none.
+    """
+
+    share: float
+    surest: float
+    evidence: float
+
+
+def noise_share(scores: Tensor, labels: Tensor) -> Noise:
     """The share of labels that are wrong at random, and the error among the surest quarter.
 
     The chance of an error falls with the margin between the two best classes, P = e + (1 - e) sigmoid(a - b margin).
@@ -81,14 +93,15 @@ def noise_share(scores: Tensor, labels: Tensor) -> tuple[float, float]:
     surest = np.argsort(-margin, kind="stable")[: max(1, len(margin) // 4)]
 
     def surprise(parameters: np.ndarray) -> float:
-        floor = 0.5 * expit(parameters[2])
+        floor = 0.5 * expit(parameters[2]) if len(parameters) > 2 else 0.0
         chance = floor + (1 - floor) * expit(parameters[0] - np.exp(parameters[1]) * margin)
         chance = np.clip(chance, 1e-9, 1 - 1e-9)
         return -float(np.log(np.where(wrong, chance, 1 - chance)).sum())
 
     fits = [minimize(surprise, [0.0, 0.0, start], method="L-BFGS-B") for start in (-3.0, -1.0)]
     fit = min(fits, key=lambda found: found.fun)
-    return float(0.5 * expit(fit.x[2])), float(wrong[surest].mean())
+    without = minimize(surprise, [0.0, 0.0], method="L-BFGS-B")
+    return Noise(float(0.5 * expit(fit.x[2])), float(wrong[surest].mean()), float(without.fun - fit.fun))
 
 
 def shifted_accuracy(nearest: Tensor, labels: Tensor, shift: int, place: float = 0.0) -> Tensor:
@@ -101,12 +114,9 @@ def shifted_accuracy(nearest: Tensor, labels: Tensor, shift: int, place: float =
 def _basis(rows: Tensor, columns: int = 100) -> tuple[Tensor, Tensor]:
     """Left singular vectors and values of the centered directions of the rows, the strongest hundred."""
     middle = trials.centered(unit(trials.centered(trials.clipped(rows))))
-    n, d = middle.shape
-    gram = middle @ middle.T if n <= d else middle.T @ middle
-    values, vectors = torch.linalg.eigh(gram)
-    count = max(1, min(columns, n // 5, int((values > 1e-9 * values[-1].clamp(min=1e-300)).sum())))
-    values, vectors = values[-count:].clamp(min=1e-300).sqrt(), vectors[:, -count:]
-    return (vectors if n <= d else middle @ vectors / values), values
+    u, values, _ = trials.strongest(middle, max(1, min(columns, len(rows) // 5, rows.shape[1])))
+    kept = values > 1e-5 * values[0]
+    return (u[:, kept], values[kept]) if bool(kept.any()) else (u[:, :1], values[:1] + 1.0)
 
 
 def _scores(nearest: Tensor, basis: tuple[Tensor, Tensor], labels: Tensor) -> Tensor:

@@ -280,9 +280,9 @@ def divergence_mean(divergence: geometry.Divergence) -> Estimate:
 @shown("labels")
 def contradicted(judged: Judged, body: Bench) -> dict[str, Any]:
     """The share of labels that rows contradict where they are surest, a quarter of them; and overall."""
-    wrong, surest = noise_share(judged.scores, body.labels)
-    found = share(surest, n=max(1, body.n // 4))
-    return {**found.to_dict(), "overall": judged.error, "at_random": wrong}
+    noise = noise_share(judged.scores, body.labels)
+    found = share(noise.surest, n=max(1, body.n // 4))
+    return {**found.to_dict(), "overall": judged.error, "at_random": noise.share}
 
 
 @shown("objective")
@@ -338,12 +338,12 @@ def steadiness(
     start = int(torch.randint(max(1, n - STEADY_ROWS + 1), (1,), generator=torch.Generator().manual_seed(seed)))
     rows = loaded(h[start : start + STEADY_ROWS]).double()
     rows = rows[:, torch.linspace(0, rows.shape[1] - 1, min(rows.shape[1], 256)).long()]
-    few = rows[torch.linspace(0, len(rows) - 1, min(len(rows), 2000)).long()]
-    low, high = torch.quantile(few, torch.tensor([0.01, 0.99], dtype=rows.dtype, device=rows.device), dim=0)
-    rows = rows.clamp(low, high)
     exact = _least_varying(rows, blocks, least=3)
     if exact[1] and exact[0] < 1e-3:
         return variance_ratio(exact[0], groups=len(rows) // exact[1], n=len(rows)), exact[1]
+    few = rows[torch.linspace(0, len(rows) - 1, min(len(rows), 2000)).long()]
+    low, high = torch.quantile(few, torch.tensor([0.01, 0.99], dtype=rows.dtype, device=rows.device), dim=0)
+    rows = rows.clamp(low, high)
     if labels is not None and comparable(labels):
         targets = labels[start : start + STEADY_ROWS].to(rows.device)
         counts = torch.bincount(targets).clamp(min=1).to(rows)
@@ -357,15 +357,17 @@ def steadiness(
 
 def _least_varying(rows: Tensor, blocks: tuple[int, ...], *, least: int) -> tuple[float, int]:
     """The smallest ratio and its block size; 0 stands for no block size that fits."""
-    spread = rows.var(dim=0)
-    live = spread > 1e-12 * spread.max()
-    rows, spread = rows[:, live], spread[live]
     found = [(1.0, 0)]
     for block in blocks:
         count = len(rows) // block
-        if count >= least and len(spread) >= 3:
-            means = rows[: count * block].reshape(count, block, -1).mean(dim=1)
-            found.append((float((means.var(dim=0) * block / spread).mean()), block))
+        if count < least:
+            continue
+        used = rows[: count * block]  # a row in the rest would be in the variance and in no mean
+        spread = used.var(dim=0)
+        live = spread > 1e-12 * spread.max()
+        if int(live.sum()) >= 3:
+            means = used[:, live].reshape(count, block, -1).mean(dim=1)
+            found.append((float((means.var(dim=0) * block / spread[live]).mean()), block))
     return min(found)
 
 

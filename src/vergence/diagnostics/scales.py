@@ -25,9 +25,11 @@ LARGEST = 2048  # pairs in a drawn batch: beyond, the value no longer depends on
 
 @dataclass(frozen=True)
 class Scale:
-    """Three marks of an objective; ``attained`` says whether some batch reaches the floor, or it is only a bound.
+    """Marks of an objective; ``attained`` says whether some batch reaches the floor, or it is only a bound.
 
-    ``random_error`` is the standard error of ``random``, zero where it is a closed form.
+    ``random_error`` is the standard error of ``random``, zero where it is a closed form. ``ceiling`` is the largest
+    value that any batch has. ``unrelated`` is the least that views without relation to each other reach, where that is
+    below chance: to get there nothing need be learned of samples.
     """
 
     chance: float
@@ -36,6 +38,8 @@ class Scale:
     attained: bool
     random_error: float = 0.0
     note: str = ""
+    ceiling: float = math.inf
+    unrelated: float = math.inf
 
 
 def info_nce(n: int, d: int, *, temperature: float, negatives: int | None = None) -> Scale:
@@ -47,7 +51,8 @@ def info_nce(n: int, d: int, *, temperature: float, negatives: int | None = None
     gap = n / (n - 1) if negatives is None else 2.0
     random, error = _random_contrast(d, others, temperature=temperature, positive=True)
     floor = _softplus(math.log(others) - gap / temperature)
-    return Scale(math.log(others + 1), random, floor, negatives is not None or d >= n - 1, error)
+    ceiling = _softplus(math.log(others) + 2 / temperature)  # the positive opposite, all others equal to the anchor
+    return Scale(math.log(others + 1), random, floor, negatives is not None or d >= n - 1, error, ceiling=ceiling)
 
 
 def two_modal(n: int, d: int, *, temperature: float) -> Scale:
@@ -59,7 +64,8 @@ def nt_xent(n: int, d: int, *, temperature: float) -> Scale:
     """log(1 + (2n - 2) exp(-n / ((n - 1) T))) at the floor, log(2n - 1) at collapse."""
     random, error = _random_contrast(d, 2 * n - 2, temperature=temperature, positive=True)
     floor = _softplus(math.log(2 * n - 2) - n / ((n - 1) * temperature))
-    return Scale(math.log(2 * n - 1), random, floor, d >= n - 1, error)
+    ceiling = _softplus(math.log(2 * n - 2) + 2 / temperature)
+    return Scale(math.log(2 * n - 1), random, floor, d >= n - 1, error, ceiling=ceiling)
 
 
 def supervised(n: int, d: int, *, temperature: float, classes: int | None = None) -> Scale:
@@ -70,24 +76,28 @@ def supervised(n: int, d: int, *, temperature: float, classes: int | None = None
     """
     scale = nt_xent(n, d, temperature=temperature)
     if classes is None:
-        return Scale(scale.chance, scale.random, scale.floor, False, scale.random_error, "a bound for any labels")
+        note = "a bound for any labels"
+        return Scale(scale.chance, scale.random, scale.floor, False, scale.random_error, note, scale.ceiling)
     members = 2 * n / classes
     away = math.log(2 * n - members) - classes / ((classes - 1) * temperature)
     floor = float(np.logaddexp(math.log(members - 1), away))
     note = "for a batch with equally frequent classes; other batches may be lower"
-    return Scale(scale.chance, scale.random, floor, d >= classes - 1, scale.random_error, note)
+    return Scale(scale.chance, scale.random, floor, d >= classes - 1, scale.random_error, note, scale.ceiling)
 
 
 def decoupled(n: int, d: int, *, temperature: float) -> Scale:
     """log(2n - 2) at collapse; n / ((n - 1) T) below that at the floor."""
     random, error = _random_contrast(d, 2 * n - 2, temperature=temperature, positive=False)
     chance = math.log(2 * n - 2)
-    return Scale(chance, random, chance - n / ((n - 1) * temperature), d >= n - 1, error)
+    floor = chance - n / ((n - 1) * temperature)
+    return Scale(chance, random, floor, d >= n - 1, error, ceiling=chance + 2 / temperature)
 
 
 def flat_nce(n: int, d: int, *, temperature: float) -> Scale:
     """Always 1: the value carries no information, only the gradient does."""
-    return Scale(1.0, 1.0, 1.0, True, note="this objective is always 1; watch nt_xent or decoupled instead")
+    return Scale(
+        1.0, 1.0, 1.0, True, note="this objective is always 1; watch nt_xent or decoupled instead", ceiling=1.0
+    )
 
 
 def revised_info_nce(n: int, d: int, *, temperature: float, weight: float | None) -> Scale:
@@ -96,39 +106,42 @@ def revised_info_nce(n: int, d: int, *, temperature: float, weight: float | None
     random, error = _random_contrast(d, 2 * n - 2, temperature=temperature, positive=False)
     count = math.log(2 * n - 2)
     floor = weight * (count - 1 / ((n - 1) * temperature))
-    return Scale(weight * (count + 1 / temperature), 2 + weight * random, floor, d >= n - 1, weight * error)
+    chance = weight * (count + 1 / temperature)
+    return Scale(chance, 2 + weight * random, floor, d >= n - 1, weight * error, ceiling=4 + chance)
 
 
 def linear_contrastive(n: int, d: int, *, weight: float) -> Scale:
     """-E z . z+ + weight E z . z-: any aligned batch with mean zero is at the floor, two points are enough."""
-    return Scale(weight - 1, 0.0, -1 - weight / (n - 1), True)
+    return Scale(weight - 1, 0.0, -1 - weight / (n - 1), True, ceiling=1 + weight)
 
 
 def triplet(n: int, d: int, *, margin: float, mining: str) -> Scale:
     """The margin at collapse; zero when negatives are farther by the margin, which is at most 4 on the sphere."""
     random, error = _drawn(objectives.triplet, n, d, margin=margin, mining=mining)
     simplex = d >= n - 1 and margin <= 2 * n / (n - 1)
-    return Scale(margin, random, max(0.0, margin - 4), simplex, error)
+    return Scale(margin, random, max(0.0, margin - 4), simplex, error, ceiling=margin + 4)
 
 
 def alignment(n: int, d: int, *, alpha: float) -> Scale:
     """Zero at collapse and at the floor; at random 2^alpha B(a + alpha / 2, a) / B(a, a) with a = (d - 1) / 2."""
     half = (d - 1) / 2
     random = 2.0**alpha * math.exp(betaln(half + alpha / 2, half) - betaln(half, half)) if d > 1 else 2 ** (alpha - 1)
-    return Scale(0.0, random, 0.0, True, note="perfect alignment is also what collapse gives")
+    note = "perfect alignment is also what collapse gives"
+    return Scale(0.0, random, 0.0, True, note=note, ceiling=2.0**alpha)
 
 
 def uniformity(n: int, d: int, *, t: float) -> Scale:
     """Zero at collapse; at random the floor of any law; the floor is that of n distinct points."""
     floor = objectives.uniformity_floor
-    return Scale(0.0, floor(d, t=t), floor(d, t=t, n=n), n <= d + 1)
+    return Scale(0.0, floor(d, t=t), floor(d, t=t, n=n), n <= d + 1, ceiling=0.0)
 
 
 def align_uniform(n: int, d: int, *, align_weight: float, uniform_weight: float, alpha: float, t: float) -> Scale:
-    """The weighted sum; both terms reach their floor together."""
+    """The weighted sum; both terms reach their floor together. Unrelated views can be spread as evenly as any."""
     spread, close = uniformity(n, d, t=t), alignment(n, d, alpha=alpha)
     random = align_weight * close.random + uniform_weight * spread.random
-    return Scale(0.0, random, uniform_weight * spread.floor, spread.attained)
+    floor, ceiling = uniform_weight * spread.floor, align_weight * close.ceiling
+    return Scale(0.0, random, floor, spread.attained, ceiling=ceiling, unrelated=align_weight * close.random + floor)
 
 
 def spectral(n: int, d: int, *, mu: float) -> Scale:
@@ -140,9 +153,8 @@ def spectral(n: int, d: int, *, mu: float) -> Scale:
     rigorous = 2 * (n - 1) >= mu * (2 * n / d + 1)  # else negative products could pay, and only -2 is safe
     best = min(mu, max(d * mu / n, d * (2 * (n - 1) + mu) / (2 * n)))
     floor = (-2 * best + max(0.0, n * best**2 / d - mu * best) / (n - 1)) / mu if rigorous else -2.0
-    return Scale(
-        mu - 2, mu / d, floor, n <= d, note=f"a collapsed encoder that may shrink settles at {-1 / max(1, mu):.4g}"
-    )
+    note = f"a collapsed encoder that may shrink settles at {-1 / max(1, mu):.4g}"
+    return Scale(mu - 2, mu / d, floor, n <= d, note=note, ceiling=2 + mu)
 
 
 def barlow_twins(n: int, d: int, *, off_diagonal: float) -> Scale:
@@ -154,22 +166,25 @@ def barlow_twins(n: int, d: int, *, off_diagonal: float) -> Scale:
     rank, crowded = n - 1, d > n - 1 and off_diagonal <= 1
     floor = d * (1 - 1 / (1 - off_diagonal + off_diagonal * d / rank)) if crowded else 0.0
     random = d * (1 + 1 / rank) + off_diagonal * d * (d - 1) / rank
-    return Scale(float(d), random, floor, d <= rank)
+    return Scale(float(d), random, floor, d <= rank, ceiling=4.0 * d + off_diagonal * d * (d - 1))
 
 
 def vicreg(n: int, d: int, *, invariance: float, variance: float, covariance: float) -> Scale:
     """0.99 of the variance weight at collapse (the root of the 1e-4 in the hinge); zero at the floor if d < n.
 
-    Embeddings need not be on the sphere here; ``random`` is for those that are, like the other rows.
+    Embeddings need not be on the sphere here; ``random`` is for those that are, like the other rows. Unrelated views
+    with deviation s have 2 s^2 invariance + (1 - s) variance, least at s = variance / (4 invariance).
     """
     hyperparameters = {"invariance": invariance, "variance": variance, "covariance": covariance}
     random, error = _drawn(objectives.vicreg, n, d, **hyperparameters)
-    return Scale(0.99 * variance, random, 0.0, d < n, error)
+    spread = min(1.0, variance / (4 * invariance)) if invariance else 1.0
+    unrelated = 2 * invariance * spread**2 + variance * (1 - spread)
+    return Scale(0.99 * variance, random, 0.0, d < n, error, unrelated=unrelated)
 
 
 def negative_cosine(n: int, d: int) -> Scale:
     """-1 at collapse and at the floor, zero at random."""
-    return Scale(-1.0, 0.0, -1.0, True, note="-1 is also what collapse gives")
+    return Scale(-1.0, 0.0, -1.0, True, note="-1 is also what collapse gives", ceiling=1.0)
 
 
 def _drawn(objective: Callable[..., Tensor], n: int, d: int, **hyperparameters: Any) -> tuple[float, float]:
@@ -187,7 +202,8 @@ def _random_contrast(d: int, others: int, *, temperature: float, positive: bool)
     The loss is this minus p / T, whose mean is zero: left out, it does not add to the error. A similarity of uniform
     unit vectors is 2B - 1 with B from Beta((d - 1) / 2, (d - 1) / 2), so no embeddings need be drawn.
     """
-    candidates = others + int(positive)
+    # Of very many candidates a part is drawn: the log of their mean no longer depends on how many there are.
+    candidates = min(others + int(positive), DRAWS // 16)
     anchors = min(4096, max(16, DRAWS // candidates))
     generator = np.random.default_rng(0)
     shape = (d - 1) / 2
@@ -196,7 +212,7 @@ def _random_contrast(d: int, others: int, *, temperature: float, positive: bool)
         if d > 1
         else generator.integers(0, 2, (anchors, candidates))
     )
-    values = logsumexp((2 * drawn - 1) / temperature, axis=1)
+    values = logsumexp((2 * drawn - 1) / temperature, axis=1) + math.log((others + int(positive)) / candidates)
     return float(values.mean()), float(values.std(ddof=1) / math.sqrt(anchors))
 
 

@@ -44,8 +44,8 @@ class Thermometer:
     """What an objective's number means for one batch shape.
 
     ``chance`` is the value when all embeddings coincide, ``random`` the mean over independent uniform embeddings,
-    ``floor`` a value nothing passes (``attained`` says whether some batch reaches it). ``position`` is 0 at chance and
-    1 at the floor; it is NaN where the two are equal, or without a loss.
+    ``floor`` a value nothing passes (``attained`` says whether some batch reaches it), ``ceiling`` the largest value of
+    any batch. ``position`` is 0 at chance and 1 at the floor; it is NaN where the two are equal, or without a loss.
     """
 
     objective: str
@@ -61,6 +61,7 @@ class Thermometer:
     sentence: str
     hyperparameters: Mapping[str, Any] = field(default_factory=dict)
     coincidences: tuple[str, ...] = ()
+    ceiling: float = math.inf
 
     @property
     def position(self) -> float:
@@ -81,17 +82,27 @@ def thermometer(objective: str, *, n: int, d: int, loss: float | None = None, **
 
     From a loss alone, *collapsed* and *not started* cannot be told apart at the chance value: embeddings can.
     """
+    return read(objective, n=n, d=d, loss=loss, **hyperparameters)
+
+
+def read(
+    objective: str, *, n: int, d: int, loss: float | None = None, guess: bool = True, **hyperparameters: Any
+) -> Thermometer:
+    """The thermometer; without ``guess`` no other convention is looked for: embeddings have shown what the loss is."""
     if n < 2 or d < 1:
         raise ValueError(f"A batch needs at least 2 pairs and 1 dimension, not n={n}, d={d}")
     if loss is not None and not math.isfinite(loss):
         raise ValueError(f"The loss is {loss}: training has diverged. Lower the learning rate, or look for log(0)")
     chosen = _hyperparameters(objective, hyperparameters)
     scale = SCALES[objective](n, d, **chosen)
-    equal = coincidences(loss, n=n, **chosen) if loss is not None and "temperature" in chosen else ()
-    verdict, sentence = _reading(scale, loss, equal)
+    equal = coincidences(loss, n=n, **chosen) if guess and loss is not None and "temperature" in chosen else ()
+    if objective == "negative_cosine" and guess and loss is not None and loss > -_rounding(loss):
+        verdict, sentence = _other_cosine(loss)
+    else:
+        verdict, sentence = _reading(scale, loss, equal)
     return Thermometer(
         objective, n, d, scale.chance, scale.random, scale.random_error, scale.floor, scale.attained, loss, verdict,
-        sentence, chosen, equal,
+        sentence, chosen, equal, scale.ceiling,
     )  # fmt: skip
 
 
@@ -125,6 +136,31 @@ def _rounding(loss: float) -> float:
     return min(0.006, max(0.5 * 10.0**-digits, 1e-4 * abs(loss))) * (1 + 1e-9)
 
 
+def _other_cosine(loss: float) -> tuple[Verdict, str]:
+    """A positive value of the negative cosine: views would be opposite, so it is BYOL's 2 - 2 cos, as its paper has it.
+
+    References:
+        Grill et al. (2020), Eq. 2. https://arxiv.org/abs/2006.07733
+    """
+    if loss > 4 + _rounding(loss):
+        return (
+            "impossible",
+            f"{loss:.4g} is neither -cos, of at most 1, nor 2 - 2 cos, of at most 4: a scaled or summed loss.",
+        )
+    if loss < BARELY:
+        return "unknown", (
+            f"{loss:.4g} is what unrelated views give where the loss is -cos, and equal ones where it is 2 - 2 cos: "
+            "say which."
+        )
+    cosine = 1 - loss / 2
+    said = f"{loss:.4g} as 2 - 2 cos, which is how BYOL writes it, is a cosine of {cosine:.3g}"
+    if cosine < BARELY:
+        return "not started", f"{said}: what unrelated views give."
+    if cosine >= NEARLY:
+        return "near the floor", f"{said}, near 1, but that is also what collapse gives: look at the embeddings."
+    return "learning", f"{said}, between unrelated (0) and equal views (1)."
+
+
 def _reading(scale: scales.Scale, loss: float | None, equal: tuple[str, ...]) -> tuple[Verdict, str]:
     if loss is None:
         return "unknown", f"Collapse gives {scale.chance:.4g}; nothing can be below {scale.floor:.4g}."
@@ -139,6 +175,11 @@ def _reading(scale: scales.Scale, loss: float | None, equal: tuple[str, ...]) ->
             f"{loss:.4g} is below {scale.floor:.4g}, which no batch of this shape can pass: another batch size or "
             f"temperature, a scaled loss, or positives among the negatives' masks. {scale.note}".strip()
         )
+    if loss > scale.ceiling + allowed:
+        return "impossible", (
+            f"{loss:.4g} is above {scale.ceiling:.4g}, the largest value that a batch of this shape can have: another "
+            f"batch size or temperature, raw instead of unit embeddings, or a summed loss. {scale.note}".strip()
+        )
     if abs(scale.chance - scale.floor) < 1e-12:
         return _reading_without_chance(scale, loss)
     position = (scale.chance - loss) / (scale.chance - scale.floor)
@@ -149,6 +190,11 @@ def _reading(scale: scales.Scale, loss: float | None, equal: tuple[str, ...]) ->
         )
     if position < BARELY:
         return "not started", f"{loss:.4g} is no better than collapse ({scale.chance:.4g}): nothing is learned yet."
+    if loss > scale.unrelated - BARELY * (scale.unrelated - scale.floor):
+        return "not started", (
+            f"{loss:.4g} is no better than views without relation to each other reach ({scale.unrelated:.4g}): that "
+            "embeddings are spread, nothing of samples, is learned yet."
+        )
     if position >= NEARLY:
         return "near the floor", f"{loss:.4g} is close to {scale.floor:.4g}, the least any batch can reach."
     share = f"{100 * position:.0f} % of the way from collapse ({scale.chance:.4g}) to the floor ({scale.floor:.4g})"
@@ -176,4 +222,17 @@ def _hyperparameters(objective: str, given: Mapping[str, Any]) -> dict[str, Any]
         raise ValueError(f"{objective} has no hyperparameter {unknown[0]!r}. Known: {', '.join(names) or 'none'}")
     signature = inspect.signature(OBJECTIVES[objective]).parameters
     defaults = {name: signature[name].default for name in names if name in signature}
-    return {**defaults, **given}
+    chosen = {**defaults, **given}
+    for name, value in chosen.items():
+        _sensible(objective, name, value)
+    return chosen
+
+
+def _sensible(objective: str, name: str, value: Any) -> None:
+    """Refuse what no objective can be computed with; None stands for a default that depends on others."""
+    if value is None or isinstance(value, str):
+        return
+    least = {"temperature": 0.0, "negatives": 1, "classes": 2}.get(name)
+    if not math.isfinite(value) or (least is not None and value < least) or (name == "temperature" and value <= 0):
+        wanted = {"temperature": "a positive number", "negatives": "at least 1", "classes": "at least 2"}
+        raise ValueError(f"{name} of {objective} must be {wanted.get(name, 'a finite number')}, not {value!r}")

@@ -161,12 +161,27 @@ def without_top(rows: Tensor, count: int = 1) -> Tensor:
 
 
 def top_directions(middle: Tensor, count: int) -> Tensor:
-    """The strongest directions of centered rows, as columns: from the smaller of the two products."""
+    """The strongest directions of centered rows, as columns."""
+    return strongest(middle, count)[2]
+
+
+def strongest(middle: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The leading singular vectors and values, U, S and V, by subspace iteration from fixed random numbers.
+
+    References:
+        Halko, Martinsson & Tropp (2011), Algorithm 4.4. https://arxiv.org/abs/0909.4061
+    """
     n, d = middle.shape
-    if d <= n:
-        return torch.linalg.eigh(middle.T @ middle).eigenvectors[:, -count:].flip(1)
-    vectors = torch.linalg.eigh(middle @ middle.T).eigenvectors[:, -count:].flip(1)
-    return torch.nn.functional.normalize(middle.T @ vectors, dim=0)
+    if min(n, d) <= 2 * count + 16:
+        u, values, v = torch.linalg.svd(middle, full_matrices=False)
+        return u[:, :count], values[:count], v[:count].T
+    generator = torch.Generator().manual_seed(0)
+    basis = middle @ torch.randn(d, count + 12, generator=generator, dtype=middle.dtype)
+    for _ in range(5):
+        basis = middle @ (middle.T @ torch.linalg.qr(basis).Q)
+    basis = torch.linalg.qr(basis).Q
+    u, values, v = torch.linalg.svd(basis.T @ middle, full_matrices=False)
+    return basis @ u[:, :count], values[:count], v[:count].T
 
 
 def standardized(rows: Tensor) -> Tensor:
@@ -178,8 +193,7 @@ def standardized(rows: Tensor) -> Tensor:
 
 def whitened(rows: Tensor) -> Tensor:
     """Centered rows with unit variance in every direction that has a thousandth of the strongest one's deviation."""
-    middle = centered(rows)
-    u, values, _ = torch.linalg.svd(middle, full_matrices=False)
+    u, values, _ = torch.linalg.svd(centered(rows), full_matrices=False)
     kept = values > 1e-3 * values[0]
     return u[:, kept] * math.sqrt(len(rows))
 

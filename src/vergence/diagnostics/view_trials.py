@@ -11,6 +11,7 @@ from vergence.diagnostics.arrays import Array, rows_at, shape, unit
 from vergence.diagnostics.estimate import Estimate
 
 WINDOW = 1500  # consecutive rows that are compared, so that a shift can be seen
+CLOSE = 0.7  # mean chance of winning a comparison at the shift where the partner is
 SHIFTS = 50  # rows that the partner is looked for in either direction
 
 
@@ -31,6 +32,9 @@ class Matched:
     retrieved_at_best: Estimate
     mapped: bool = False
     part: tuple[float, float] = (0.0, 1.0)  # where in the window the better shift holds
+    evenness: float = (
+        0.0  # of partners far and halfway down: 1 where they are drawn at random, less where views are weak
+    )
 
 
 def matched(z1: Array, z2: Array, seed: int = 0, compared: bool = True) -> Matched:
@@ -73,13 +77,20 @@ def _matched(first: Tensor, second: Tensor, *, mapped: bool = False) -> Matched:
     own = percentile.diagonal()
     n = len(own)
     shift, gain, part = _best_shift(percentile)
-    low = (own < 0.2).double()
+    low, middle = (own < 0.2).double().mean() / 0.2, ((own >= 0.5) & (own < 0.7)).double().mean() / 0.2
+    nearest = 1 - 0.5 / max(1, n - 1)
     return Matched(
-        estimate.mean(own.double().numpy()), shift, gain,
-        estimate.share(min(1.0, 5 * float(low.mean())), n=n), float((own > 0.95).double().mean()),
-        trials.accuracy(own >= 1 - 0.5 / max(1, n - 1)), trials.accuracy(_diagonal(percentile, shift) >= 1 - 0.5 / max(1, n - 1)),
-        mapped, part,
-    )  # fmt: skip
+        own=estimate.mean(own.double().numpy()),
+        best=shift,
+        gain=gain,
+        lost=estimate.share(min(1.0, float(low)), n=n),
+        close=float((own > 0.95).double().mean()),
+        retrieved=trials.accuracy(own >= nearest),
+        retrieved_at_best=trials.accuracy(_diagonal(percentile, shift) >= nearest),
+        mapped=mapped,
+        part=part,
+        evenness=float(low / middle.clamp(min=1e-9)),
+    )
 
 
 def _diagonal(percentile: Tensor, shift: int) -> Tensor:
@@ -96,12 +107,15 @@ def _best_shift(percentile: Tensor) -> tuple[int, Estimate, tuple[float, float]]
     best = (4.5, 0, nothing, (0.0, 1.0))  # of 100 shifts and 4 parts chance reaches four standard errors
     reach = min(SHIFTS, n // 4)
     for shift in [s for s in range(-reach, reach + 1) if s]:
-        change = _diagonal(percentile, shift) - own
+        moved = _diagonal(percentile, shift)
+        change = moved - own
         for start, stop in ((0.0, 1.0), (0.25, 1.0), (0.5, 1.0), (0.75, 1.0)):
             part = change[int(start * n) : int(stop * n)].double()
             error = float(part.std()) / max(1, len(part)) ** 0.5 + 1e-6
             ratio = float(part.mean()) / error
-            if ratio > best[0] and float(part.mean()) > 0.01:
+            # Rows that match nothing agree by classes here and there: a partner is found where most rows are close.
+            close = float(moved[int(start * n) : int(stop * n)].mean()) > CLOSE
+            if ratio > best[0] and float(part.mean()) > 0.01 and close:
                 value = float(part.mean())
                 found = trials.Estimate(
                     value, value - 1.96 * error, value + 1.96 * error, len(part), "paired difference over rows"
@@ -111,7 +125,7 @@ def _best_shift(percentile: Tensor) -> tuple[int, Estimate, tuple[float, float]]
 
 
 def _through_a_map(first: Tensor, second: Tensor) -> Matched:
-    """Views of two encoders: a ridge map learned on half of the rows, for each of a few shifts, judged on the others."""
+    """Views of two encoders: a ridge map learned on half of the rows, judged on the others, at a few shifts."""
     found = {
         shift: _matched(*_mapped(first, second.roll(-shift, 0)), mapped=True) for shift in (0, 1, -1, 2, -2, 3, -3)
     }

@@ -54,7 +54,7 @@ FEW_DUPLICATES = 0.01
 # More labels than this are values rather than classes.
 MOST_LABELS = 64
 # Names of version 0.1, in British spelling.
-OLD_NAMES = {"neighbors": "neighbors"}
+OLD_NAMES = {"neighbours": "neighbors"}
 
 
 class Situation(NamedTuple):

@@ -17,7 +17,8 @@ from vergence.runs.run import write_bytes
 
 VERSION = 2
 FILE = "results.json"
-TRAINED, UNTRAINED, RAW = "trained encoder", "untrained encoder", "raw pixels"
+TRAINED, UNTRAINED = "trained encoder", "untrained encoder"
+RAW = {"image": "raw pixels", "vector": "raw columns", "series": "raw values"}  # the samples themselves, by kind
 
 
 class Record(msgspec.Struct, frozen=True, omit_defaults=True):

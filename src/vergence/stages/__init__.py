@@ -7,6 +7,7 @@ Each reads the files of the one before. The command line is made from the signat
 from vergence.tables import Table
 
 GLOSSARY = {
+    "names": "tables to print: methods, objectives, encoders, views, data, diagnostics, estimators, trackers; all of them when none is named",
     "run": "the run directory",
     "runs": "run directories",
     "resume": "continue the run that is in the directory, exactly where it stopped",
@@ -66,5 +67,6 @@ STAGES = Table(
         "report": "vergence.stages.report:report",
         "reproduce": "vergence.stages.reproduce:reproduce",
         "export": "vergence.stages.export:export",
+        "list": "vergence.stages.list:list",
     },
 )

@@ -330,7 +330,8 @@ def labeled(run: Run, train: features.Features, test: features.Features) -> dict
     if file.exists():
         sets[UNTRAINED] = (features.read(file, "untrained_train"), features.read(file, "untrained_test"))
         if features.holds(file, "raw_train"):
-            sets[RAW] = (features.read(file, "raw_train"), features.read(file, "raw_test"))
+            kind = (run.read_json("samples.json") or {}).get("kind", "image")
+            sets[RAW[kind]] = (features.read(file, "raw_train"), features.read(file, "raw_test"))
     return {name: (seen.h, seen.labels, left.h, left.labels) for name, (seen, left) in sets.items()}
 
 

@@ -44,12 +44,10 @@ def complete_collapse(
     """
     advice = "Raise what keeps embeddings apart, or restore the stop-gradient and the predictor."
     override = "--optim.learning-rate 0.001"
-    if trained and collapse_of_z1 is not None and collapse_of_z2 is not None:
-        if max(collapse_of_z1.variance, collapse_of_z2.variance) < COINCIDE:
-            sentence = (
-                f"To the loss embeddings nearly coincide: their mean cosine is {1 - collapse_of_z1.variance:.4f}."
-            )
-            return Finding("complete collapse", "learning", sentence, "collapse", advice, override=override)
+    views = [view.variance for view in (collapse_of_z1, collapse_of_z2) if view is not None]
+    if trained and views and max(views) < COINCIDE:
+        sentence = f"To the loss embeddings nearly coincide: their mean cosine is {1 - views[0]:.4f}."
+        return Finding("complete collapse", "learning", sentence, "collapse", advice, override=override)
     telling = (judged is not None and judged.above_chance) or (matched is not None and matched.own.low > 0.6)
     if collapse.variance >= COINCIDE or telling or n < 3:
         return None

@@ -9,13 +9,14 @@ from vergence.diagnostics.arrays import Array, labels_for, rows_at, shape
 from vergence.diagnostics.collapse import Collapse
 from vergence.diagnostics.estimate import Estimate, share
 from vergence.diagnostics.findings import Finding, fault
-from vergence.diagnostics.label_trials import SHIFTS, Judged, comparable, noise_share, shifted_accuracy
+from vergence.diagnostics.label_trials import SHIFTS, Judged, Noise, comparable, noise_share, shifted_accuracy
 from vergence.diagnostics.trials import Bench
 from vergence.diagnostics.view_trials import WINDOW, Matched
 
 UNMATCHED = 0.6  # chance that a positive pair is closer than a random one: 0.5 when pairs are shuffled
 ASTRAY = 0.1  # share of rows whose partner is elsewhere
-NOISY = 0.05  # share of labels wrong at random: .034 at most in clean development sets
+EVEN = 0.6  # evenness of far partners: .5 at most for weak views of one sample, .63 and more where 30 % are shuffled
+EVENLY = 0.75  # error of the surest quarter over that of all: .68 at most in clean development sets
 HIDDEN = 0.36  # error above which wrong labels cannot be told from classes that overlap
 
 
@@ -70,7 +71,7 @@ def shuffled_pairs(
                 "shuffled pairs", "pairs", f"{sentence} Too few rows to be sure.", "matching", advice, "unknown"
             )
         return Finding("shuffled pairs", "pairs", sentence, "matching", advice)
-    if matched.lost.low > ASTRAY and matched.close > 0.25:
+    if matched.lost.low > ASTRAY and matched.close > 0.25 and matched.evenness > EVEN:
         sentence = (
             f"About {100 * matched.lost.value:.0f} % of rows have the second view of another sample; of the others "
             "most match well."
@@ -117,8 +118,9 @@ def label_noise(
     """Labels wrong at random: errors that stay where rows are surest. Overlapping classes err where they are not."""
     if not judged.above_chance or (label_shift is not None and label_shift[0]):
         return None
-    wrong, surest = noise_share(judged.scores, body.labels)
-    if wrong >= NOISY and surest >= NOISY and judged.error <= 0.5 and (judged.error < HIDDEN or surest > 0.12):
+    noise = noise_share(judged.scores, body.labels)
+    wrong, surest = noise.share, noise.surest
+    if _noisy(noise, judged.error, body.n):
         found = share(wrong, n=body.n)
         sentence = (
             f"About {100 * wrong:.0f} % of labels are wrong at random: where rows are surest, {100 * surest:.0f} % of "
@@ -133,6 +135,14 @@ def label_noise(
         )
         return Finding("label noise", "pairs", sentence, "confident_errors", "", "unknown")
     return None
+
+
+def _noisy(noise: Noise, error: float, n: int) -> bool:
+    """Strong evidence; or some, where rows are good; or errors as frequent among the surest rows as anywhere."""
+    strong = noise.evidence > 3 and noise.share > 0.05
+    some = noise.evidence > 0.8 and noise.share > 0.07 and error < HIDDEN
+    even = n >= 500 and 0.25 < error < 0.45 and noise.surest > EVENLY * error
+    return strong or some or even
 
 
 @fault("pairs", order=150)

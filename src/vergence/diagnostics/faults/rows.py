@@ -22,11 +22,16 @@ FEW_ROWS = 30  # below, intervals span half of what they measure
 FAR, FAR_SPREADS = 5.0, 6.0  # an outlier is so many median distances, and so many spreads of log-distance, away
 ABSURD = 20.0  # median distances: beyond, a row is a fault even where it costs nothing
 UNEVEN = 0.45  # spread of log-lengths: .43 at most in clean sets where it costs, .7 in the weakest injected
+HEAVY = (
+    1.0  # spread of log-lengths from which 1.5 standard errors of the cost will do: one row in six is e times longer
+)
 CONE = 0.5  # mean cosine above which centering is tried
 OFFSET = 0.9  # mean cosine above which a constant offset is noted even where it costs nothing
 DOMINANT = 0.35  # share of the variance in one direction above which its removal is tried
 OUTLYING_COLUMN, COLUMN_SPREADS = 5.0, 4.0  # a column's deviation over the median column's, and in robust spreads
+OWNED, OWNED_SPREADS = 0.97, 2.5  # fewer spreads will do where the outlying columns own so much of the variance
 REPEATED = 0.05  # share of rows that repeat another, above which it is a fault without labels
+PLENTY = 0.1  # share of exact copies that is a fault of measured rows even where accuracy does not show it
 PLAIN = 0.6  # share of the variance in one direction from which two standard errors of a gain will do
 SILENT = 0.45  # share of constant columns that is a fault of a dense embedding
 COARSE, WIDE = 16, 16  # levels and columns: an embedding, not a table of codes, stored so coarsely is a fault
@@ -81,17 +86,26 @@ def outliers(bench: Bench, outlying: Tensor) -> Finding | None:
 
 
 @fault("rows", order=90)
-def heavy_tailed_lengths(body: Bench) -> Finding | None:
-    """Lengths that differ by orders of magnitude: distances and products then rank by length, cosines do not."""
+def heavy_tailed_lengths(
+    body: Bench, top_share: float, without_top: tuple[int, Estimate] | None = None
+) -> Finding | None:
+    """Lengths that differ by orders of magnitude: distances and products then rank by length, cosines do not.
+
+    A dominant direction stretches rows too; where one is found, lengths are asked of what is left without it.
+    """
     spread = log_spread(body.lengths[body.lengths > 0])
     if spread < UNEVEN or body.labels is None:
         return None
+    if without_top is not None and plainly(top_share, without_top[1]):
+        rest = trials.lengths(trials.without_top(body.rows, without_top[0]))
+        if log_spread(rest[rest > 0]) < UNEVEN:
+            return None
     by_distance = trials.correct(trials.euclidean(body.rows), body.labels)
     cost = difference(body.correct, by_distance)
     longest = float(torch.quantile(body.lengths, 0.99) / body.lengths.median())
     sentence = f"One row in a hundred is {longest:.1f} times as long as the median row{_lost(cost, 'by distance')}."
     advice = "Divide rows by their length, or clip it, before centering, distances or products. Do not only center."
-    level = "fault" if costly(cost) else "note"
+    level = "fault" if costly(cost, certain=1.5 if spread > HEAVY else trials.CERTAIN) else "note"
     return Finding(
         "heavy-tailed lengths", "rows", sentence, "norms", advice, level, cost, "divide by the lengths", cost
     )
@@ -99,7 +113,7 @@ def heavy_tailed_lengths(body: Bench) -> Finding | None:
 
 @fault("rows", order=110)
 def constant_offset(body: Bench, centered: Estimate | None = None) -> Finding | None:
-    """One vector added to every row. Cosines are then all near 1, which is not collapse: differences are still there."""
+    """One vector added to every row. Cosines are then near 1, which is not collapse: rows differ as before."""
     mean_cosine = float(body.unit.double().mean(dim=0).square().sum())
     if mean_cosine < CONE:
         return None
@@ -120,7 +134,7 @@ def dominant_direction(
     if without_top is None or scaled_columns is not None:
         return None
     count, gain = without_top
-    if not costly(gain, certain=2.0 if top_share > PLAIN else trials.CERTAIN):
+    if not plainly(top_share, gain):
         return None
     which = "direction" if count == 1 else "three directions"
     sentence = f"The strongest direction holds {100 * top_share:.0f} % of the variance{_gained(gain, 'removal')}."
@@ -136,11 +150,10 @@ def column_scales(body: Bench, scaled_columns: Tensor) -> Finding | None:
     if body.labels is None:
         gain, level = None, "note"
     else:
+        after = trials.correct(trials.cosine(trials.standardized(body.rows)), body.labels)
         before = trials.correct(trials.cosine(trials.centered(body.rows)), body.labels)
-        gain = difference(trials.correct(trials.cosine(trials.standardized(body.rows)), body.labels), before)
-        plain = difference(trials.correct(trials.cosine(trials.standardized(body.rows)), body.labels), body.correct)
-        gain = max(gain, plain, key=lambda found: found.value)
-        level = "fault" if costly(gain) else "note"
+        gain = max(difference(after, before), difference(after, body.correct), key=lambda found: found.value)
+        level = "fault" if costly(gain, certain=2.0) and not _principal(body.rows) else "note"
     spread = body.rows.std(dim=0)
     times = float(spread[scaled_columns].max() / spread[spread > 0].median())
     sentence = f"{len(scaled_columns)} of {len(spread)} columns vary up to {times:.0f} times as much as the median one"
@@ -152,15 +165,20 @@ def column_scales(body: Bench, scaled_columns: Tensor) -> Finding | None:
 
 
 @fault("rows", order=60)
-def duplicates(copies: Copies, n: int, on_a_grid: Tensor | None = None) -> Finding | None:
-    """Rows that repeat others, exactly or nearly: a copy is its twin's nearest neighbor and lends it its label."""
+def duplicates(copies: Copies, n: int, on_a_grid: Tensor | None = None, trained: bool = False) -> Finding | None:
+    """Rows that repeat others, exactly or nearly: a copy is its twin's nearest neighbor and lends it its label.
+
+    In training with negatives copies repel each other, whatever their labels.
+    """
     share = max(copies.exact / n, copies.share.value)
     if share < 0.01 and not copies.exact:
         return None
     inflation = copies.inflation
     # Who is whose copy is a fact, not an estimate: the inflation needs no significance.
     costs = inflation is not None and inflation.value >= 0.015
-    serious = costs if inflation is not None else copies.share.low > REPEATED and on_a_grid is None
+    many = copies.share.low > REPEATED and on_a_grid is None
+    plenty = copies.exact >= PLENTY * n and on_a_grid is None
+    serious = costs or plenty or (many and (trained or inflation is None))
     if not serious and share < 0.01:
         return None
     kind = "exactly" if copies.exact >= 0.5 * share * n else "nearly"
@@ -323,17 +341,26 @@ def top_share(variances: Tensor) -> float:
 
 
 def without_top(body: Bench, top_share: float) -> tuple[int, Estimate] | None:
-    """What removing one or three directions gives beyond centering, whichever is more; tried where one dominates."""
-    if body.labels is None or top_share < DOMINANT or min(body.rows.shape) < 5:
+    """What removing one or three directions gives beyond centering, by cosine or by distance, whichever is more.
+
+    Tried where one direction dominates.
+    """
+    if body.labels is None or top_share < DOMINANT or min(body.rows.shape) < 3:
         return None
     rows = trials.clipped(body.rows)
-    before = trials.correct(trials.cosine(trials.centered(rows)), body.labels)
-    found = {
-        count: difference(trials.correct(trials.cosine(trials.without_top(rows, count)), body.labels), before)
-        for count in (1, 3)
-    }
+    found = {}
+    for scores in (trials.cosine, trials.euclidean):
+        before = trials.correct(scores(trials.centered(rows)), body.labels)
+        for count in (1, 3) if body.rows.shape[1] > 6 else (1,):
+            gain = difference(trials.correct(scores(trials.without_top(rows, count)), body.labels), before)
+            found[count] = max(gain, found.get(count, gain), key=lambda change: change.value)
     best = max(found, key=lambda count: found[count].value)
     return (1, found[1]) if found[best].value < found[1].value + 0.01 else (best, found[best])
+
+
+def plainly(top_share: float, gain: Estimate) -> bool:
+    """Whether removing the top directions pays; where one holds most of the variance, two standard errors will do."""
+    return costly(gain, certain=2.0 if top_share > PLAIN else trials.CERTAIN)
 
 
 def scaled_columns(body: Bench) -> Tensor | None:
@@ -345,8 +372,12 @@ def scaled_columns(body: Bench) -> Tensor | None:
     logs = spread.clamp(min=1e-300).log()
     middle = logs[live].median()
     unit = max(0.15, 1.4826 * float((logs[live] - middle).abs().median()))
-    found = (live & (logs - middle > max(math.log(OUTLYING_COLUMN), COLUMN_SPREADS * unit))).nonzero().squeeze(1)
-    return found if 0 < len(found) <= 0.34 * int(live.sum()) else None
+    variance = spread.square()
+    for spreads, owned in ((COLUMN_SPREADS, 0.0), (OWNED_SPREADS, OWNED)):
+        found = (live & (logs - middle > max(math.log(OUTLYING_COLUMN), spreads * unit))).nonzero().squeeze(1)
+        if 0 < len(found) <= 0.34 * int(live.sum()) and float(variance[found].sum()) > owned * float(variance.sum()):
+            return found
+    return None
 
 
 def on_a_grid(body: Bench) -> Tensor | None:
@@ -389,6 +420,12 @@ def _without(bench: Bench, kept: Tensor) -> Estimate | None:
     value, n = float(after.mean()) - before, bench.n
     error = math.sqrt((float(after.var()) + float(bench.correct.double().var())) / n) / math.sqrt(2)
     return Estimate(value, value - 1.96 * error, value + 1.96 * error, n, "difference of leave-one-out accuracies")
+
+
+def _principal(rows: Tensor) -> bool:
+    """Whether columns fall in variance from the first to the last: principal components, unequal by design."""
+    spread = rows.std(dim=0)
+    return len(spread) > 3 and float((spread[1:] <= 1.02 * spread[:-1]).double().mean()) > 0.95
 
 
 def _silenced(bench: Bench, part: float, *, seed: int) -> Estimate:

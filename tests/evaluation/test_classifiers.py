@@ -8,15 +8,16 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import NearestCentroid
 
+from vergence import evaluation
 from vergence.diagnostics.estimate import wilson
-from vergence.evaluation import few_labels, knn, label_curve, layers, linear_probe, nearest_center
+from vergence.evaluation import EVALUATIONS, few_labels, knn, label_curve, linear_probe, nearest_center
 
 
 def blobs(n=300, d=8, classes=3, noise=1.0, seed=0):
     generator = np.random.default_rng(seed)
-    centers = 3 * np.random.default_rng(99).normal(size=(classes, d))
+    centres = 3 * np.random.default_rng(99).normal(size=(classes, d))
     labels = generator.integers(0, classes, n)
-    return centers[labels] + noise * generator.normal(size=(n, d)), labels
+    return centres[labels] + noise * generator.normal(size=(n, d)), labels
 
 
 def splits(**options):
@@ -40,7 +41,7 @@ def test_nearest_center_is_the_linear_classifier_of_its_weight_and_bias():
     np.testing.assert_array_equal(result.predictions, theirs)
 
 
-def test_the_probe_is_scikit_learns_minimizer_and_does_not_see_a_shift():
+def test_the_probe_is_scikit_learns_minimiser_and_does_not_see_a_shift():
     train_h, train_labels, test_h, test_labels = splits(noise=5.0)
     shifted = linear_probe(train_h + 100, train_labels, test_h + 100, test_labels, regularization=1e-3)
     plain = linear_probe(train_h, train_labels, test_h, test_labels, regularization=1e-3)
@@ -124,11 +125,27 @@ def test_a_curve_of_labels_ends_with_all_of_them():
     assert curve[2].accuracy == nearest_center(train_h, train_labels, test_h, test_labels).accuracy
 
 
-def test_layers_show_where_the_information_ends():
-    train_h, train_labels, test_h, test_labels = splits(noise=0.5)
-    found = layers({"h": train_h, "z": 0 * train_h + 1}, train_labels, {"h": test_h, "z": 0 * test_h + 1}, test_labels)
-    assert found["h"].accuracy == 1.0
-    assert found["z"].accuracy < 0.5
+def test_the_interval_of_few_labels_covers_what_other_labels_and_other_test_samples_would_give():
+    truth = few_labels(*blobs(n=4000, noise=5.0, seed=50), *blobs(n=4000, noise=5.0, seed=51), draws=200).accuracy
+    covered = 0
+    for seed in range(40):
+        train, test = blobs(n=400, noise=5.0, seed=2 * seed + 100), blobs(n=60, noise=5.0, seed=2 * seed + 101)
+        low, high = few_labels(*train, *test, draws=10, seed=seed).interval
+        covered += low <= truth <= high
+    assert covered >= 35
+
+
+def test_every_row_of_the_table_takes_both_splits_and_gives_accuracies():
+    for evaluate in EVALUATIONS.values():
+        found = evaluate(*splits())
+        for accuracy in found if isinstance(found, tuple) else (found,):
+            assert accuracy.interval[0] <= accuracy.accuracy <= accuracy.interval[1]
+
+
+def test_former_spellings_are_the_same_functions():
+    assert evaluation.nearest_centre is nearest_center
+    plain = linear_probe(*splits(noise=3.0), regularization=1e-2)
+    assert linear_probe(*splits(noise=3.0), regularisation=1e-2).accuracy == plain.accuracy
 
 
 def test_errors_say_what_came():

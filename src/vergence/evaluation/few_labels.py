@@ -1,0 +1,90 @@
+"""Few labels: accuracy when only some samples of each class are labeled, and along a curve of how many."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from scipy.stats import t
+
+from vergence.evaluation.accuracy import Accuracy, Array, as_numpy, checked_splits
+from vergence.evaluation.classifiers import nearest_center
+
+LABELS = (1, 2, 5, 10, 20, 50)  # of each class, along the curve
+
+
+def few_labels(
+    train_h: Array,
+    train_labels: Array,
+    test_h: Array,
+    test_labels: Array,
+    *,
+    per_class: int = 5,
+    draws: int = 10,
+    classifier: Callable[..., Accuracy] = nearest_center,
+    seed: int = 0,
+) -> Accuracy:
+    """Mean accuracy of a classifier that sees ``per_class`` labels of each class, over several draws of them.
+
+    The interval holds both errors: of which samples were labeled, s^2 / draws, and of which samples are tested, the
+    variance over test samples of the share of draws that classify them correctly, over their number. Predictions are
+    the last draw's.
+    """
+    (train_h, train_labels), (test_h, test_labels) = checked_splits(train_h, train_labels, test_h, test_labels)
+    generator = np.random.default_rng(seed)
+    results = []
+    for _ in range(draws):
+        chosen = _per_class(train_labels, per_class, generator)
+        results.append(classifier(train_h[chosen], train_labels[chosen], test_h, test_labels))
+    correct = np.stack([result.predictions == test_labels for result in results]).astype(float)
+    last = results[-1]
+    spread = float(correct.mean(axis=1).std(ddof=1)) if draws > 1 else 0.0
+    choices = {"per_class": per_class, "draws": draws, "spread": spread}
+    return Accuracy(float(correct.mean()), _interval(correct), last.n, last.predictions, last.classifier, choices)
+
+
+def label_curve(
+    train_h: Array,
+    train_labels: Array,
+    test_h: Array,
+    test_labels: Array,
+    *,
+    counts: Sequence[int] = LABELS,
+    draws: int = 10,
+    classifier: Callable[..., Accuracy] = nearest_center,
+    seed: int = 0,
+) -> tuple[Accuracy, ...]:
+    """Accuracy against labels a class: ``few_labels`` at each of ``counts`` that every class has, and at last all.
+
+    ``per_class`` of the last point is the mean over classes, and its interval is the classifier's own.
+    """
+    data = (train_h, train_labels, test_h, test_labels)
+    _, available = np.unique(as_numpy(train_labels), return_counts=True)
+    known = [count for count in counts if count <= available.min() and count < available.mean()]
+    curve = [few_labels(*data, per_class=count, draws=draws, classifier=classifier, seed=seed) for count in known]
+    everything = classifier(*data)
+    choices = {**everything.choices, "per_class": float(available.mean()), "draws": 1, "spread": 0.0}
+    return *curve, replace(everything, choices=choices)
+
+
+def _interval(correct: np.ndarray) -> tuple[float, float]:
+    """95 % over draws of labels and over test samples, of ``[draws, n]`` zeros and ones; one draw says nothing."""
+    draws, n = correct.shape
+    if draws < 2:
+        return 0.0, 1.0
+    of_draws = float(correct.mean(axis=1).var(ddof=1)) / draws
+    of_samples = float(correct.mean(axis=0).var(ddof=1)) / n if n > 1 else 0.25
+    # Welch's degrees of freedom: few draws, many test samples.
+    total = of_draws + of_samples
+    freedom = total**2 / (of_draws**2 / (draws - 1) + of_samples**2 / max(1, n - 1)) if total else draws - 1
+    half = float(t.ppf(0.975, max(1.0, freedom))) * math.sqrt(total)
+    middle = float(correct.mean())
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def _per_class(labels: np.ndarray, count: int, generator: np.random.Generator) -> np.ndarray:
+    chosen = []
+    for label in np.unique(labels):
+        members = np.flatnonzero(labels == label)
+        chosen.append(generator.choice(members, size=min(count, len(members)), replace=False))
+    return np.concatenate(chosen)
