@@ -49,8 +49,8 @@ class Features:
         return tuple(z for z in (self.z1, self.z2, *self.others) if z is not None)
 
     def tensors(self, prefix: str) -> dict[str, Tensor]:
-        parts = {"h": self.h, **{f"z{number}": z for number, z in enumerate(self.z, 1)}}
-        parts |= {"labels": self.labels, "rows": self.rows}
+        views = {f"z{number}": z for number, z in enumerate(self.z, 1)}
+        parts = {"h": self.h, **views, "labels": self.labels, "rows": self.rows}
         return {f"{prefix}_{name}": tensor for name, tensor in parts.items() if tensor is not None}
 
 
@@ -61,7 +61,7 @@ def rows_of(samples: Samples, limit: int | None = None) -> Tensor:
 
 @contextmanager
 def frozen(*modules: nn.Module) -> Iterator[None]:
-    """Modules in evaluation mode for a while; one that changes under examination is an error, not a result."""
+    """Modules in evaluation mode for a while; a module that changes meanwhile is an error."""
     modes = [module.training for module in modules]
     state = [tensor for module in modules for tensor in (*module.parameters(), *module.buffers())]
     before = [tensor._version for tensor in state]  # torch counts every change in place
@@ -103,7 +103,13 @@ def extract(
                 embeddings.append([branch(view).float().cpu() for branch, view in pairs])
     z = _compared_first([torch.cat(column) for column in zip(*embeddings, strict=True)], branches)
     labels = None if samples.labels is None else samples.labels[rows]
-    return Features(torch.cat(representations), *z[:2], labels=labels, others=tuple(z[2:]), rows=rows)
+    return _with_views(torch.cat(representations), z, labels, rows)
+
+
+def _with_views(h: Tensor, z: Sequence[Tensor], labels: Tensor | None, rows: Tensor | None) -> Features:
+    """Features with the embeddings of any number of views, or of none."""
+    first, second = (*z, None, None)[:2]
+    return Features(h, first, second, labels, tuple(z[2:]), rows)
 
 
 def _compared_first(z: list[Tensor], branches: Sequence[nn.Module]) -> list[Tensor]:
@@ -190,9 +196,9 @@ def thumbnails(samples: Samples) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def encoded(encoder: nn.Module, data: Any) -> Tensor:
-    """Representations of an array of inputs, as they are, under anyone's encoder, which is left as it was."""
+    """Representations of an array of inputs under any encoder; its weights, statistics and mode stay as they are."""
     if data is None:
-        raise ValueError("An encoder alone says nothing: give the data to encode as well, data=x.")
+        raise ValueError("An encoder needs data to encode: give data=x as well.")
     device = _device(encoder)
     with frozen(encoder):
         return torch.cat([encoder(part.to(device)).float().cpu() for part in torch.as_tensor(data).split(CHUNK)])
@@ -222,7 +228,7 @@ def read(path: Path, prefix: str) -> Features:
         found = {part: file.get_tensor(own[part]) for part in ("h", "labels", "rows", *views) if part in own}
     z = [found[view] for view in views]
     h = found["h"].float() / 255 if found["h"].dtype == torch.uint8 else found["h"]
-    return Features(h, *z[:2], labels=found.get("labels"), others=tuple(z[2:]), rows=found.get("rows"))
+    return _with_views(h, z, found.get("labels"), found.get("rows"))
 
 
 def holds(path: Path, prefix: str) -> bool:

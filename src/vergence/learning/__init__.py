@@ -1,9 +1,10 @@
-"""Learners: a method with weights. Views go in, a loss comes out, and the encoder is what remains.
+"""Learners: a method with weights, which makes a loss of views; its encoder is kept after training.
 
-A learner has ``encoder`` (what is exported), ``branches`` (what makes the embedding of each view), ``outputs(views)``,
-``loss(outputs, labels)`` and ``after_step(progress)``. Outputs are tensors of numbers with a row for each sample, and
-``loss`` gathers them, so that batches may be encoded in chunks and shared by processes. A row of the table builds a
-learner for a problem; its keywords are the method's hyperparameters where no objective has them.
+A learner has ``encoder`` (what is exported), ``branches`` (what makes the embedding of each view, the last one for all
+that follow), ``outputs(views)``, ``loss(outputs, labels)`` and ``after_step(progress)``. Outputs are tensors of numbers
+with a row for each sample, and ``loss`` gathers them, so that batches may be encoded in chunks and shared by processes.
+A row of the table builds a learner for a problem; its keywords are the method's hyperparameters where no objective has
+them.
 """
 
 from vergence.learning.adversarial import bigan
@@ -33,7 +34,7 @@ LEARNERS = Table(
 GLOSSARY = {
     "bound": "which bound on mutual information is raised: info_nce, nwj or donsker_varadhan",
     "critic": "what scores a pair of representations: bilinear, separable or concat",
-    "target": "nats that the bound is brought to; none raises it without end",
+    "target": "nats that the bound is brought to; none to raise it as far as it goes",
     "cells": "cells along each side of the image whose color is predicted",
     "latent": "width of the generator's input",
     "hidden": "width of the hidden layers of generator and discriminator",

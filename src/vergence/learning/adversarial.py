@@ -1,4 +1,4 @@
-"""BiGAN: a generator and its inverse, trained to be told apart by no discriminator."""
+"""BiGAN: a generator and an encoder as its inverse, trained against a discriminator."""
 
 import math
 from collections.abc import Sequence

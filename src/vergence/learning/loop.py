@@ -45,7 +45,7 @@ class OutOfMemory(RuntimeError):
 
 
 def steps_per_epoch(n: int, batch: int) -> int:
-    """Whole batches in a pass; the remainder waits for another order."""
+    """Whole batches in a pass over the data; the remaining samples are left out of it, others in each pass."""
     if batch > n:
         raise ValueError(
             f"The batch ({batch}) is larger than the data ({n} samples): use --batch {max(2, n // 2)} or less."
@@ -216,7 +216,7 @@ def _gradient_in_memory(learner: nn.Module, views: Sequence[Tensor], labels: Ten
     except RuntimeError as error:
         if not _is_out_of_memory(error):
             raise
-    # Here and not above, where the error would still hold the tensors of the failed step.
+    # Outside of the except block, in which the error still holds the tensors of the failed step.
     n = len(views[0])
     chunk = _fitting_chunk(learner, views, labels, **options)
     advice = f"--chunk {chunk} fits" if chunk else "not even two fit: use smaller samples"
@@ -265,5 +265,5 @@ def _check_finite(loss: float, number: int, rate: float) -> None:
     if not math.isfinite(loss):
         raise LossNotFinite(
             f"The loss is {loss} at step {number} (learning rate {rate:.3g}). The last checkpoint is kept. "
-            "Try a smaller --optimizers.learning-rate, --optimizers.clip 1, or a higher --objective.temperature."
+            "Try a smaller --optim.learning-rate, --optim.clip 1, or a higher --objective.temperature."
         )

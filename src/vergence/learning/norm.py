@@ -16,7 +16,8 @@ class SharedBatchNorm(_BatchNorm):
     subtracted from another, which would cancel where the mean is large.
 
     References:
-        Chan, Golub & LeVeque (1979), Updating formulae and a pairwise algorithm for computing sample variances, Eq. 2.1.
+        Chan, Golub & LeVeque (1979), Updating formulae and a pairwise algorithm for computing sample
+        variances, Eq. 2.1.
     """
 
     def forward(self, x: Tensor) -> Tensor:

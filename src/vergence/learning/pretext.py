@@ -1,4 +1,4 @@
-"""Pretext tasks: a label is hidden in the image itself, and the encoder learns by guessing it."""
+"""Pretext tasks: the encoder learns by predicting a label that is made from the image itself."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +19,7 @@ TO_XYZ = ((0.4339, 0.3762, 0.1899), (0.2126, 0.7152, 0.0722), (0.0177, 0.1095, 0
 
 
 def rotation(method: Method, problem: Problem) -> nn.Module:
-    """Guess by which of four right angles an image was turned.
+    """Predict by which of four right angles an image was turned.
 
     References:
         Gidaris et al. (2018). https://arxiv.org/abs/1803.07728
@@ -30,7 +30,7 @@ def rotation(method: Method, problem: Problem) -> nn.Module:
 
 
 def colorization(method: Method, problem: Problem, *, cells: int = 4) -> nn.Module:
-    """Guess the colors of an image from its lightness, as classes of CIE ab.
+    """Predict the colors of an image from its lightness, as classes of CIE ab.
 
     Coarser than the paper: the authors color every pixel by a deep decoder, share a pixel's color among the five
     nearest of the 313 bins that a display can show, and weigh rare colors up. Our encoders end in one vector, so a

@@ -1,4 +1,4 @@
-"""What every method is measured against: an encoder that saw the labels, and one that saw nothing."""
+"""What every method is measured against: an encoder trained with the labels, and one that is not trained."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Two modalities: an encoder for each, and one space in which they meet."""
+"""Two modalities: an encoder for each, and one space in which their embeddings are compared."""
 
 from collections.abc import Sequence
 from typing import Any

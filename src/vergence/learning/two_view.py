@@ -67,9 +67,9 @@ class Learner(nn.Module):
         if self.target is None:
             return [*queries, *[embeddings[number].detach() for number in keys]]
         with torch.no_grad():
-            branch = self.target.module
+            encoder, projector = self.target.module.children()
             apart = 2 if len(views) == 2 else 0
-            return [*queries, *encoded(branch[0], branch[1], [views[number] for number in keys], apart=apart)]
+            return [*queries, *encoded(encoder, projector, [views[number] for number in keys], apart=apart)]
 
     def loss(self, outputs: Sequence[Tensor], labels: Tensor | None = None) -> Tensor:
         """The objective on the embeddings of all processes, averaged over pairs; with a target over both directions."""

@@ -243,8 +243,9 @@ def trained_encoder(run: Run) -> tuple[nn.Module, Any, dict[str, Any]]:
     if checkpoint is None:
         raise FileNotFoundError(f"{run.path} has no checkpoint yet: train it first, or continue it with --resume.")
     dtype = {"image": torch.uint8, "text": torch.int64}.get(facts["kind"], torch.float32)
-    stand_in = Samples(torch.zeros(2, *facts["shape"], dtype=dtype), facts["kind"])
-    recipe = views.build(config.views, **config.view).fitted(stand_in.x)
+    x = torch.zeros(2, *facts["shape"], dtype=dtype)
+    stand_in = Samples(x, facts["kind"])
+    recipe = views.build(config.views, **config.view).fitted(x)
     encoder = build_encoder(config, stand_in, recipe)
     prefix = "model.encoder."
     weights = {

@@ -1,4 +1,4 @@
-"""Views that need no chance: the halves of an image, two groups of columns, and the sample itself, twice."""
+"""Views without randomness: the halves of an image, two groups of columns, and the sample itself, twice."""
 
 from functools import partial
 

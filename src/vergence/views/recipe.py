@@ -90,11 +90,13 @@ class Recipe:
 
     def fields_of(self, samples: Any, indices: Keys, device: torch.device | None = None) -> dict[str, Tensor]:
         """Rows of the fields, besides ``x``, that views are drawn from: what a call takes beside the batch."""
-        found = {name: getattr(samples, name, None) for name in self.fields}
-        for name, values in found.items():
+        found = {}
+        for name in self.fields:
+            values = getattr(samples, name, None)
             if values is None:
                 raise ValueError(f"The views {self.description!r} need {name}, and {samples.source} has none.")
-        return {name: values[indices].to(device) for name, values in found.items()}
+            found[name] = values[indices].to(device)
+        return found
 
     def _drawn(self, given: Mapping[str, Tensor], keys: Keys, number: int) -> Tensor:
         view = self.views[number % len(self.draws)]

@@ -78,7 +78,7 @@ def through(x: Images, keys: Keys, *, steps: Sequence[Step], draws: int) -> Resi
 
 
 def look(*, size: int | None, scale: Scale | None, flip: bool, share: float = 1.0) -> Step:
-    """Crop (unless ``scale`` is None), resize to ``size`` or to a ``share`` of the image's sides, flip: one resampling."""
+    """Crop (unless ``scale`` is None), resize to ``size`` or a ``share`` of the sides, and flip, in one resampling."""
     return Step(partial(_lattice, size=size, scale=scale, flip=flip, share=share), resample)
 
 
