@@ -296,13 +296,22 @@ def described(row: Any, glossary: Mapping[str, str] | None = None) -> dict[str, 
             continue
         entry: dict[str, Any] = {"annotation": _annotation(parameter)}
         if parameter.default is not parameter.empty:
-            entry["default"] = repr(parameter.default)
+            entry["default"] = repr(_literal(parameter.default))
         if parameter.kind is not parameter.KEYWORD_ONLY:
             entry["positional"] = True
         if key in words:
             entry["meaning"] = words[key]
         found[key] = entry
     return {"summary": " ".join(text.split("\n\n")[0].split()), "parameters": found}
+
+
+def _literal(default: Any) -> Any:
+    """A default as text can hold it; of a function, its name."""
+    try:
+        ast.literal_eval(repr(default))
+    except (ValueError, SyntaxError):
+        return getattr(default, "__name__", str(default))
+    return default
 
 
 def _signature(row: Any) -> Mapping[str, inspect.Parameter]:

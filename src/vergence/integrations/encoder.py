@@ -65,7 +65,7 @@ class Encoder:
             raise ValueError(f"The encoder takes samples of shape {list(self.shape)}, got {list(x.shape[1:])}.")
         return x
 
-    def _tokens(self, texts: Sequence[str]) -> Tensor:
+    def _tokens(self, texts: Sequence[Any]) -> Tensor:
         wrong = next((text for text in texts if not isinstance(text, str)), None)
         if wrong is not None:
             raise ValueError(f"The encoder takes texts, got {type(wrong).__name__}.")
