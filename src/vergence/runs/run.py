@@ -19,6 +19,7 @@ from typing import Any
 
 from vergence import config as configs
 from vergence.config import Config
+from vergence.methods import METHODS
 
 MANIFEST = "manifest.json"
 TENSORS = "tensors.safetensors"
@@ -74,6 +75,9 @@ class Run:
         """Refuse to continue under another config, naming each difference; more epochs are allowed."""
         changed = configs.differences(self.config, config)
         changed = {key: pair for key, pair in changed.items() if key not in RESUMABLE}
+        own = getattr(METHODS[self.config.method], "objective", None)  # a method's own objective need not be named
+        if {name or own for name in changed.get("objective.name", (own, own))} == {own}:
+            changed.pop("objective.name", None)
         if changed:
             lines = [f"  {key}: the run has {was!r}, you gave {now!r}" for key, (was, now) in changed.items()]
             raise ValueError("\n".join([f"Cannot resume {self.path} with other settings:", *lines]))
