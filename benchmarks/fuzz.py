@@ -37,6 +37,7 @@ from vergence import data
 from vergence.config import Config
 from vergence.data.embeddings import read_embeddings
 from vergence.runs.run import Run
+from vergence.stages import doctor, embed, export, report  # noqa: F401 - loaded before the clock runs
 
 PATIENCE = 30  # seconds after which an input counts as a hang; the machine may be busy
 MEMORY = 3 * 2**30  # bytes beyond what the process has, so that a bomb ends in an error and not in the machine
