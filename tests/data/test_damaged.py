@@ -84,3 +84,9 @@ def test_bounds_of_recordings_must_rise_within_the_recording(tmp_path):
     np.savez(tmp_path / "x.npz", x=ROWS, offset=np.array([0, 99]))
     with pytest.raises(ValueError, match="offset must be whole numbers that rise"):
         data.load(f"series:{tmp_path / 'x.npz'},window=4")
+
+
+def test_a_split_without_samples_is_said_to_be_empty(tmp_path):
+    stored(tmp_path / "x.npy", ROWS[:1])
+    with pytest.raises(ValueError, match="none of them is in the test split"):
+        data.load(f"array:{tmp_path / 'x.npy'}", split="test")

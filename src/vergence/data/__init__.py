@@ -75,6 +75,8 @@ def load(
     if limit:
         samples = fewer(samples, max(1, limit // TEST_PER_TRAIN) if split == "test" else limit)
     samples = in_memory(samples, memory=memory)
+    if not len(samples) and split != "validation":  # whoever measures along training does without
+        raise ValueError(f"{source} has too few samples: none of them is in the {split} split.")
     return require_pairs(samples) if split in ("train", "all") and fewest > 1 else samples
 
 
