@@ -294,7 +294,7 @@ def tell_assessment(phase: c_int) -> None:
 
 
 def assessed(whole: Run, place: Path, *, stops: int, dice: random.Random) -> Figure:
-    """Kill or signal runs that are trained while they are assessed; ``--resume`` must finish them, with equal results."""
+    """Kill or signal trained runs while they are assessed; ``--resume`` must finish them, with equal results."""
     base = place / "assessed"
     shutil.copytree(whole.path, base)
     began = time.monotonic()
@@ -321,7 +321,9 @@ def assessed(whole: Run, place: Path, *, stops: int, dice: random.Random) -> Fig
         equal += all((path / name).read_bytes() == (base / name).read_bytes() for name in ASSESSED)
         shutil.rmtree(path)
     shares = ", ".join(f"{where[phase]} while {phase}" for phase in PHASES[3:])
-    sentence = f"{where.total()} kills and signals ({shares}): {right} of {stops} ended as they should, {equal} of {stops}"
+    sentence = (
+        f"{where.total()} kills and signals ({shares}): {right} of {stops} ended as they should, {equal} of {stops}"
+    )
     return Figure(f"{sentence} resumed with equal results", right == equal == stops)
 
 
@@ -340,7 +342,7 @@ def overwritten(whole: Run, place: Path) -> Figure:
 
 
 def linked(whole: Run, place: Path) -> Figure:
-    """Overwrite a run whose checkpoints, log and features are symbolic links: the links go, what they point to stays."""
+    """Overwrite a run whose checkpoints and log are symbolic links: the links go, what they point to stays."""
     path, kept = place / "linked", place / "elsewhere"
     shutil.copytree(whole.path, path)
     kept.mkdir()
@@ -353,7 +355,9 @@ def linked(whole: Run, place: Path) -> Figure:
     train(path)
     safe = not differences(Run(kept), whole)
     equal = not differences(run, whole)
-    sentence = f"overwriting symbolic links: {'nothing' if empty else 'SOMETHING'} of the old run taken over, what they "
+    sentence = (
+        f"overwriting symbolic links: {'nothing' if empty else 'SOMETHING'} of the old run taken over, what they "
+    )
     sentence += f"pointed to {'kept' if safe else 'LOST'}, ending bitwise {'equal' if equal else 'different'}"
     return Figure(sentence, empty and safe and equal)
 

@@ -1,4 +1,4 @@
-"""The fuzzing campaign: damaged files, nonsense arguments. ``make fuzz``, or ``python benchmarks/fuzz.py --inputs 1000``.
+"""The fuzzing campaign: damaged files, nonsense arguments. ``make fuzz``, or ``benchmarks/fuzz.py --inputs 1000``.
 
 Every kind of file that is read is mutated (bits, spans, numbers, words of the format, pieces of other files), as are
 YAML settings, logs, run directories and the arguments of every verb. An input is *accepted*, or *refused* in a
@@ -31,9 +31,8 @@ import yaml
 from PIL import Image
 from safetensors.numpy import save_file
 
-from vergence import cli
+from vergence import cli, data
 from vergence import config as configs
-from vergence import data
 from vergence.config import Config
 from vergence.data.embeddings import read_embeddings
 from vergence.runs.run import Run
@@ -90,7 +89,7 @@ def main() -> None:
 
 
 def campaign(family: Family, count: int, *, seed: int = 0, shown: int = 5) -> Counter[str]:
-    """What became of ``count`` inputs of a family; the first failures are printed with the seed that makes them again."""
+    """What became of ``count`` inputs of a family; the first failures are printed with the seed that repeats them."""
     counts: Counter[str] = Counter()
     start = 0
     while start < count:
@@ -375,7 +374,10 @@ def judge_others(place: Path, files: dict[str, list[bytes]], dice: random.Random
 
 def settings(place: Path) -> list[bytes]:
     texts = [Config().to_yaml(), Config(method="moco", encoder="mlp", backbone={"hidden": (8,)}).to_yaml()]
-    more = ["method: byol\nobjective: {}\nheads: {momentum: 0.9, projector: [8, 4]}\n", "optim: {name: sgd}\nepochs: 3\n"]
+    more = [
+        "method: byol\nobjective: {}\nheads: {momentum: 0.9, projector: [8, 4]}\n",
+        "optim: {name: sgd}\nepochs: 3\n",
+    ]
     more.append("a: &a [1, 2]\nb: &b [*a, *a, *a]\nc: &c [*b, *b, *b]\nd: [*c, *c, *c]\n")
     return [text.encode() for text in texts + more]
 
@@ -404,7 +406,24 @@ def _spoil(values: dict[str, Any], dice: random.Random) -> None:
     places = [(values, key) for key in values]
     places += [(inner, key) for inner in values.values() if isinstance(inner, dict) for key in inner]
     holder, key = dice.choice(places)
-    wrong = [None, True, -1, 0, 10**20, 1.5, float("nan"), float("inf"), "", "word", [], [1], ["a"], {}, {"a": 1}, [[1]]]
+    wrong = [
+        None,
+        True,
+        -1,
+        0,
+        10**20,
+        1.5,
+        float("nan"),
+        float("inf"),
+        "",
+        "word",
+        [],
+        [1],
+        ["a"],
+        {},
+        {"a": 1},
+        [[1]],
+    ]
     holder[dice.choice([key, key, key, "temperature", 3])] = dice.choice(wrong)
 
 
@@ -448,16 +467,16 @@ def judge_run(place: Path, run: Path, dice: random.Random) -> str:
     verb = dice.choice([["report"], ["report"], ["compare"], ["embed", "--output", "h.npy"], ["export"], ["doctor"]])
     verb = ["report"] if verb == ["doctor"] and dice.random() < 0.9 else verb
     outcome = by_command([verb[0], "copy", *verb[1:]])
-    if verb[0] == "embed" and outcome == "accepted" and file.parent.parent.name == "checkpoints":
-        if not np.array_equal(np.load("h.npy"), np.load("sound.npy")):
-            raise Nonsense("other representations from a damaged checkpoint")
+    weights = verb[0] == "embed" and outcome == "accepted" and file.parent.parent.name == "checkpoints"
+    if weights and not np.array_equal(np.load("h.npy"), np.load("sound.npy")):
+        raise Nonsense("other representations from a damaged checkpoint")
     return outcome
 
 
 def judge_arguments(place: Path, run: Path, dice: random.Random) -> str:
     """Arguments of any verb: names, options and values in disorder. A poisoned one must never succeed."""
-    verb = dice.choice(["train", "train", "embed", "doctor", "doctor", "views", "information", "compare", "report", "list",
-                        "export", "nothing"])  # fmt: skip
+    verbs = "train train embed doctor doctor views information compare report list export nothing"
+    verb = dice.choice(verbs.split())
     np.save("e.npy", np.random.default_rng(0).standard_normal((30, 4)))
     words = ["run", "e.npy", "nowhere", "-", "", "digits", "--json", "--quiet", "--labels", "--seed", "--batch", "-1",
              "10000000000000000000000", "nan", "1e999", "--data", "array:e.npy", "--objective", "nt_xent", "--loss",

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -217,8 +218,8 @@ def test_every_row_of_named_data_is_embedded_with_its_name_and_label(seen, photo
     assert found["skipped"][0][0] == "cats/broken.jpg"
     h, names, labels = found["files"]
     assert len(np.load(h)) == 24
-    assert open(names).read().split()[::12] == ["cats/00.png", "dogs/01.png"]
-    assert open(labels).read().split() == ["cats"] * 12 + ["dogs"] * 12
+    assert Path(names).read_text().split()[::12] == ["cats/00.png", "dogs/01.png"]
+    assert Path(labels).read_text().split() == ["cats"] * 12 + ["dogs"] * 12
 
 
 def test_one_file_is_embedded_as_it_is_among_many(seen, photos, tmp_path, capsys):

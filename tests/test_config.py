@@ -1,5 +1,7 @@
 """Config: strict YAML in and out, errors that name their place."""
 
+import itertools
+
 import pytest
 
 from vergence import config as configs
@@ -117,10 +119,17 @@ def test_an_option_that_yaml_reads_as_text_or_a_list_becomes_what_the_row_declar
     assert found.backbone["hidden"] == (8, 4)
 
 
+# Nine lists, each of nine times the one before: 9^9 values in 500 bytes.
+LETTERS = "abcdefghij"
+BOMB = "a: &a [1]\n" + "".join(
+    f"{now}: &{now} [{', '.join([f'*{before}'] * 9)}]\n" for before, now in itertools.pairwise(LETTERS)
+)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: &a [1]\n" + "".join(f"{'abcdefghijk'[k + 1]}: &{'abcdefghijk'[k + 1]} [{', '.join(['*' + 'abcdefghijk'[k]] * 9)}]\n" for k in range(9)), "more than 10,000 values"),
+        (BOMB, "more than 10,000 values"),
         ("a: &a [*a]\n", "stands inside what it stands for"),
         ("batch: 8\nbatch: 16\n", "'batch' is set twice"),
         ("method: !!python/object/apply:os.system [echo]\n", "is not YAML"),
@@ -128,7 +137,7 @@ def test_an_option_that_yaml_reads_as_text_or_a_list_becomes_what_the_row_declar
         ("a: \x00", "is not YAML"),
         ("- 1\n- 2\n", "expected settings"),
     ],
-)  # fmt: skip
+)
 def test_yaml_that_multiplies_repeats_or_runs_is_refused_in_few_words(tmp_path, text, message):
     (tmp_path / "config.yaml").write_text(text)
     with pytest.raises(ValueError, match=message) as refused:

@@ -28,10 +28,9 @@ def test_a_mutated_input_is_accepted_or_refused(family):
 @settings(max_examples=300, deadline=None, database=None)
 @given(st.dictionaries(KEYS, TREES | OPTIONS, max_size=3))
 def test_settings_of_any_shape_are_accepted_or_refused(values):
+    said = ""
     try:
-        found = from_mapping(values)
+        assert from_mapping(values).batch >= 2
     except ValueError as error:
-        assert len(str(error)) < 2000
-    else:
-        assert from_mapping({}).batch == 256
-        assert found.batch >= 2
+        said = str(error)
+    assert len(said) < 2000

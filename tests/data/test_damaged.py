@@ -62,7 +62,7 @@ def test_a_damaged_header_is_said_to_be_one(tmp_path):
     raw = bytearray((tmp_path / "x.safetensors").read_bytes())
     raw[12:14] = b"}}"
     (tmp_path / "x.safetensors").write_bytes(bytes(raw))
-    with pytest.raises(ValueError, match="not a sound .safetensors file"):
+    with pytest.raises(ValueError, match=r"not a sound \.safetensors file"):
         read_embeddings(tmp_path / "x.safetensors")
 
 

@@ -141,7 +141,9 @@ def _moderate(numbers: NDArray[Any], where: str, array: Any) -> Any:
         block = np.abs(numbers[start : start + ROWS])
         largest = np.max(block, where=np.isfinite(block), initial=0.0)
         if largest > LARGEST_NUMBER:
-            raise ValueError(f"{where} holds numbers up to {largest:.3g}; beyond 1e75 their squares overflow. Rescale them.")
+            raise ValueError(
+                f"{where} holds numbers up to {largest:.3g}; beyond 1e75 their squares overflow. Rescale them."
+            )
     return array
 
 

@@ -32,9 +32,7 @@ def joined() -> bool:
     return True
 
 
-def start(
-    arguments: Sequence[str], *, devices: int, restarts: int = 3, saying: Callable[[], str] = lambda: ""
-) -> int:
+def start(arguments: Sequence[str], *, devices: int, restarts: int = 3, saying: Callable[[], str] = lambda: "") -> int:
     """Run ``python -m vergence ARGUMENTS`` in several processes under torchrun; return its exit status.
 
     A process that dies is started again with all the others, and the run continues from its last checkpoint. Stopped by

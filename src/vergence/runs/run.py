@@ -112,7 +112,9 @@ class Run:
         try:
             yield
         except OSError as error:
-            reason = f"Cannot write to the run directory {self.path}: {error.strerror or error}. Name another with --run."
+            reason = (
+                f"Cannot write to the run directory {self.path}: {error.strerror or error}. Name another with --run."
+            )
             raise type(error)(error.errno, reason) from error
 
     def clear(self) -> None:
@@ -136,7 +138,9 @@ class Run:
         except (ValueError, RecursionError) as error:
             raise ValueError(f"{path} is damaged ({error}). {_again(self.path, name)}") from error
         if not isinstance(found, dict):
-            raise ValueError(f"{path} is damaged: it holds {type(found).__name__}, not a mapping. {_again(self.path, name)}")
+            raise ValueError(
+                f"{path} is damaged: it holds {type(found).__name__}, not a mapping. {_again(self.path, name)}"
+            )
         return found
 
     def log(self, row: Mapping[str, Any], *, name: str = "log.jsonl") -> None:

@@ -144,7 +144,9 @@ def refuse_unused(kind: str, given: set[str]) -> None:
     if kind in ("embeddings", "encoder") and given & {"loss", "batch"} and "objective" not in given:
         raise ValueError("--loss and --batch are read with --objective NAME, which is missing.")
     if "second_view" in given and given & {"z1", "z2"}:
-        raise ValueError("--second-view pairs the target itself with another view; give it, or --z1 and --z2, not both.")
+        raise ValueError(
+            "--second-view pairs the target itself with another view; give it, or --z1 and --z2, not both."
+        )
 
 
 def _checked_hyperparameters(objective: str | None, hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -543,7 +545,9 @@ def _check_alarms(fail_on: str) -> None:
         if not any(_named(word, name) for name in known):
             near = difflib.get_close_matches(word, words, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise ValueError(f"--fail-on {word}: no verdict and no fault is called so. Known: {', '.join(known)}.{hint}")
+            raise ValueError(
+                f"--fail-on {word}: no verdict and no fault is called so. Known: {', '.join(known)}.{hint}"
+            )
 
 
 def _ranked(targets: tuple[Array, ...], **options: Any) -> Answer:

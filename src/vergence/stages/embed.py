@@ -47,7 +47,10 @@ def embed(
     labels = None if samples.labels is None else [_class(samples, label) for label in samples.labels.tolist()]
     written = write_rows(path, _rows(encoder, samples, recipe), len(samples), names=samples.names, labels=labels)
     n, d = len(samples), encoder.width
-    lines = (f"{n:,} representation{'s' * (n > 1)} of {d} dimensions: {', '.join(map(str, written))}", *_skipped(samples))
+    lines = (
+        f"{n:,} representation{'s' * (n > 1)} of {d} dimensions: {', '.join(map(str, written))}",
+        *_skipped(samples),
+    )
     values = {"path": str(path), "files": [str(file) for file in written], "n": n, "d": d}
     return Answer(lines, {**values, "skipped": [list(pair) for pair in samples.skipped]})
 
@@ -95,7 +98,9 @@ def inherited(config: Any, source: str, facts: dict[str, Any]) -> dict[str, Any]
     found = {}
     if sources.parts(config.data.split(",")[0])[0] == name:  # the same kind of source: read in the same way
         own = sources.settled(config.data, {})[2]
-        found = {key: value for key, value in own.items() if key not in ("limit", "validation", "memory", "labels", "name")}
+        found = {
+            key: value for key, value in own.items() if key not in ("limit", "validation", "memory", "labels", "name")
+        }
     if facts["kind"] == "image":
         found |= {"size": facts["shape"][-1], "channels": facts["shape"][0]}
     if facts["kind"] == "text":
