@@ -219,9 +219,8 @@ def freeze(parts: Assembled, run: Run) -> None:
         baselines |= made.tensors(f"untrained_{split}")
         if samples.kind != "text":
             raw = features.pixels(samples, parts.recipe, limit=BASELINE_SAMPLES)
-            if (
-                samples.kind == "image" and raw.min() >= 0 and raw.max() <= 1
-            ):  # a quarter of the bytes; no classifier minds the scale
+            if samples.kind == "image" and raw.min() >= 0 and raw.max() <= 1:
+                # A quarter of the bytes; no classifier minds the scale.
                 raw = raw.mul(255).round().to(torch.uint8)
             labels = None if made.labels is None else made.labels.clone()  # safetensors refuses shared memory
             baselines |= features.Features(raw, labels=labels).tensors(f"raw_{split}")
