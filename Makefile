@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help demo test test-slow lint bench faults docs clean
+.PHONY: help demo test test-slow lint bench faults fuzz docs clean
 
 help:               ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 16
@@ -34,6 +34,9 @@ bench: $(READY)     ## every performance claim, as ratios against peers measured
 
 faults: $(READY)    ## kill, damage and starve training runs, and print what they survive
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/faults.py
+
+fuzz: $(READY)      ## a hundred thousand damaged files, settings, logs, runs and arguments: none may end in a traceback
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fuzz.py
 
 clean:              ## remove the environments and caches
 	rm -rf .venv .venv-bench build dist .pytest_cache .mypy_cache .ruff_cache

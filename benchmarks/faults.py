@@ -20,10 +20,11 @@ from collections.abc import Callable
 from ctypes import c_int
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
+from vergence import cli
 from vergence.config import Config, Saving, Watching
 from vergence.runs import assembly, launch
 from vergence.runs.run import FACTS, MANIFEST, TENSORS, Run
@@ -42,8 +43,10 @@ CONFIG = Config(
     watching=Watching(every=3, samples=64),
     saving=Saving(every=1, best="knn"),
 )
-PHASES = ("starting", "training", "saving")
+PHASES = ("starting", "training", "saving", "assessing", "reporting")
 FORK = multiprocessing.get_context("fork")
+ASSESSED = ("features.safetensors", "results.json")
+NOBODY = 65534  # the user without rights
 
 
 def main() -> None:
@@ -51,16 +54,22 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=120)
     parser.add_argument("--damages", type=int, default=400)
     parser.add_argument("--signals", type=int, default=20)
+    parser.add_argument("--stops", type=int, default=24, help="kills and signals during the assessment and the report")
     parser.add_argument("--seed", type=int, default=0)
     choices = parser.parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         place, dice = Path(folder), random.Random(choices.seed)
+        place.chmod(0o755)  # another user shall be able to look
         whole = undisturbed(place / "whole")
         campaign = (
             lambda: killed(whole, place, kills=choices.kills, dice=dice),
             lambda: damaged(whole, place / "damaged", trials=choices.damages, dice=dice),
             lambda: terminated(whole, place, signals=choices.signals, dice=dice),
+            lambda: assessed(whole, place, stops=choices.stops, dice=dice),
+            lambda: overwritten(whole, place),
+            lambda: linked(whole, place),
+            lambda: other_user(whole, place),
             lambda: full_disk(whole, place),
             lambda: killed_rank(place),
         )
@@ -103,7 +112,7 @@ def killed(whole: Run, place: Path, *, kills: int, dice: random.Random) -> Figur
         found = differences(Run(path), whole)
         equal, different = equal + (not found), different | found
         shutil.rmtree(path)
-    shares = ", ".join(f"{where[phase]} while {phase}" for phase in PHASES)
+    shares = ", ".join(f"{where[phase]} while {phase}" for phase in PHASES[:3])
     sentence = f"{sum(where.values())} SIGKILLs over {runs} runs ({shares}): {equal} of {runs} endings bitwise equal"
     return Figure(sentence + (f"; others in {sorted(different)}" if different else ""), equal == runs)
 
@@ -234,6 +243,152 @@ def train_until_signal(path: Path, heard: c_int) -> None:
 def wait_for_step(path: Path, step: int) -> None:
     while len(Run(path).rows()) < step:
         time.sleep(0.001)
+
+
+def command(*arguments: str, user: int = 0) -> tuple[int, str]:
+    """Status and words of ``vergence ARGUMENTS`` in a process of its own, perhaps of another user."""
+    process, said = commanded(*arguments, user=user)
+    process.join()
+    return process.exitcode, said()
+
+
+def commanded(*arguments: str, user: int = 0, phase: c_int | None = None) -> tuple[Any, Callable[[], str]]:
+    """``vergence ARGUMENTS`` under way, and a function that reads what it has said."""
+    words = tempfile.TemporaryFile("w+")  # noqa: SIM115 - as long as the process
+
+    def child() -> None:
+        torch.set_num_threads(1)
+        os.dup2(words.fileno(), 2)
+        sys.stderr = os.fdopen(2, "w", buffering=1)
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+        if phase is not None:
+            tell_assessment(phase)
+        if user:
+            os.setgroups([])
+            os.setgid(user)
+            os.setuid(user)
+        os._exit(cli.main(list(arguments)))
+
+    def said() -> str:
+        words.seek(0)
+        return words.read()
+
+    process = FORK.Process(target=child)
+    process.start()
+    return process, said
+
+
+def tell_assessment(phase: c_int) -> None:
+    """Make this process note when it freezes and examines features, and when it writes the page."""
+    freeze, page = stage.freeze, stage.report.report
+
+    def freezing(*arguments: object) -> None:
+        phase.value = PHASES.index("assessing")
+        freeze(*arguments)  # type: ignore[arg-type]
+
+    def reporting(*arguments: object) -> object:
+        phase.value = PHASES.index("reporting")
+        return page(*arguments)  # type: ignore[arg-type]
+
+    stage.freeze, stage.report.report = freezing, reporting
+
+
+def assessed(whole: Run, place: Path, *, stops: int, dice: random.Random) -> Figure:
+    """Kill or signal trained runs while they are assessed; ``--resume`` must finish them, with equal results."""
+    base = place / "assessed"
+    shutil.copytree(whole.path, base)
+    began = time.monotonic()
+    status, words = command("train", "--run", str(base), "--resume", "--quiet")
+    length = time.monotonic() - began
+    if status:
+        return Figure(f"the assessment of a trained run ended with status {status}: {words}", False)
+    where: Counter[str] = Counter()
+    right = equal = 0
+    for number in range(stops):
+        path, phase = place / f"assessed-{number}", FORK.RawValue("i", 0)
+        shutil.copytree(whole.path, path)
+        process, said = commanded("train", "--run", str(path), "--resume", "--quiet", phase=phase)
+        wait_for(lambda phase=phase: phase.value >= PHASES.index("assessing"), process)
+        process.join(dice.uniform(0, length))
+        how = dice.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1])
+        if process.is_alive():
+            os.kill(process.pid, how)
+            where[PHASES[phase.value]] += 1
+        process.join()
+        expected = {-signal.SIGKILL} if how == signal.SIGKILL else {75}
+        right += process.exitcode in expected | {0} and (process.exitcode != 75 or "is saved" in said())
+        command("train", "--run", str(path), "--resume", "--quiet")
+        equal += all((path / name).read_bytes() == (base / name).read_bytes() for name in ASSESSED)
+        shutil.rmtree(path)
+    shares = ", ".join(f"{where[phase]} while {phase}" for phase in PHASES[3:])
+    sentence = (
+        f"{where.total()} kills and signals ({shares}): {right} of {stops} ended as they should, {equal} of {stops}"
+    )
+    return Figure(f"{sentence} resumed with equal results", right == equal == stops)
+
+
+def overwritten(whole: Run, place: Path) -> Figure:
+    """Overwrite a run that another process is training: it must be refused, and the run end as if nothing had been."""
+    path = place / "victim"
+    process = FORK.Process(target=train, args=(path,))
+    process.start()
+    wait_for_step(path, 3)
+    status, words = command("train", "--data", "digits", "--run", str(path), "--overwrite", "--quiet", "--epochs", "1")
+    process.join()
+    equal = process.exitcode == 0 and not differences(Run(path), whole)
+    refused = status == 2 and "Another process is using" in words
+    sentence = f"overwriting a running run {'refused' if refused else f'NOT refused: {status} {words}'}"
+    return Figure(f"{sentence}; its ending bitwise {'equal' if equal else 'different'}", refused and equal)
+
+
+def linked(whole: Run, place: Path) -> Figure:
+    """Overwrite a run whose checkpoints and log are symbolic links: the links go, what they point to stays."""
+    path, kept = place / "linked", place / "elsewhere"
+    shutil.copytree(whole.path, path)
+    kept.mkdir()
+    for name in ("checkpoints", "log.jsonl"):
+        shutil.move(path / name, kept / name)
+        (path / name).symlink_to(kept / name)
+    parts = assembly.assemble(CONFIG)
+    run = Run.create(path, parts.config, overwrite=True)
+    empty = run.load() is None and not run.rows()
+    train(path)
+    safe = not differences(Run(kept), whole)
+    equal = not differences(run, whole)
+    sentence = (
+        f"overwriting symbolic links: {'nothing' if empty else 'SOMETHING'} of the old run taken over, what they "
+    )
+    sentence += f"pointed to {'kept' if safe else 'LOST'}, ending bitwise {'equal' if equal else 'different'}"
+    return Figure(sentence, empty and safe and equal)
+
+
+def other_user(whole: Run, place: Path) -> Figure:
+    """Another user resumes, overwrites and embeds: refused in a sentence, and not a byte changes."""
+    if os.getuid():
+        return Figure("two users: not tried, as changing to another needs root", True)
+    path = place / "owned"
+    shutil.copytree(whole.path, path)
+    before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+    attempts = {
+        "resume": ("train", "--run", str(path), "--resume", "--quiet"),
+        "overwrite": ("train", "--data", "digits", "--run", str(path), "--overwrite", "--quiet"),
+        "embed": ("embed", str(path)),
+        "a new run beside it": ("train", "--data", "digits", "--run", str(place / "mine"), "--quiet"),
+    }
+    refused = {}
+    for name, arguments in attempts.items():
+        status, words = command(*arguments, user=NOBODY)
+        refused[name] = status == 2 and "ermission" in words and "Traceback" not in words
+    after = {file: file.read_bytes() for file in path.rglob("*") if file.is_file() and file.name != ".lock"}
+    same = {file: raw for file, raw in before.items() if file.name != ".lock"} == after
+    failed = [name for name, right in refused.items() if not right]
+    sentence = f"another user's {', '.join(refused)}: {'all refused' if not failed else f'NOT refused: {failed}'}"
+    return Figure(f"{sentence}, {'not a byte' if same else 'SOMETHING'} changed", not failed and same)
+
+
+def wait_for(condition: Callable[[], bool], process: Any) -> None:
+    while process.is_alive() and not condition():
+        time.sleep(0.005)
 
 
 def full_disk(whole: Run, place: Path) -> Figure:

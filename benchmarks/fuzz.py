@@ -1,4 +1,4 @@
-"""The fuzzing campaign: damaged files, nonsense arguments. ``make fuzz``, or ``python benchmarks/fuzz.py --inputs 1000``.
+"""The fuzzing campaign: damaged files, nonsense arguments. ``make fuzz``, or ``benchmarks/fuzz.py --inputs 1000``.
 
 Every kind of file that is read is mutated (bits, spans, numbers, words of the format, pieces of other files), as are
 YAML settings, logs, run directories and the arguments of every verb. An input is *accepted*, or *refused* in a
@@ -36,6 +36,7 @@ from vergence import config as configs
 from vergence.config import Config
 from vergence.data.embeddings import read_embeddings
 from vergence.runs.run import Run
+from vergence.stages import doctor, embed, export, report  # noqa: F401 - loaded before the clock runs
 
 PATIENCE = 30  # seconds after which an input counts as a hang; the machine may be busy
 MEMORY = 3 * 2**30  # bytes beyond what the process has, so that a bomb ends in an error and not in the machine
@@ -88,7 +89,7 @@ def main() -> None:
 
 
 def campaign(family: Family, count: int, *, seed: int = 0, shown: int = 5) -> Counter[str]:
-    """What became of ``count`` inputs of a family; the first failures are printed with the seed that makes them again."""
+    """What became of ``count`` inputs of a family; the first failures are printed with the seed that repeats them."""
     counts: Counter[str] = Counter()
     start = 0
     while start < count:
@@ -466,16 +467,16 @@ def judge_run(place: Path, run: Path, dice: random.Random) -> str:
     verb = dice.choice([["report"], ["report"], ["compare"], ["embed", "--output", "h.npy"], ["export"], ["doctor"]])
     verb = ["report"] if verb == ["doctor"] and dice.random() < 0.9 else verb
     outcome = by_command([verb[0], "copy", *verb[1:]])
-    if verb[0] == "embed" and outcome == "accepted" and file.parent.parent.name == "checkpoints":
-        if not np.array_equal(np.load("h.npy"), np.load("sound.npy")):
-            raise Nonsense("other representations from a damaged checkpoint")
+    weights = verb[0] == "embed" and outcome == "accepted" and file.parent.parent.name == "checkpoints"
+    if weights and not np.array_equal(np.load("h.npy"), np.load("sound.npy")):
+        raise Nonsense("other representations from a damaged checkpoint")
     return outcome
 
 
 def judge_arguments(place: Path, run: Path, dice: random.Random) -> str:
     """Arguments of any verb: names, options and values in disorder. A poisoned one must never succeed."""
-    verb = dice.choice(["train", "train", "embed", "doctor", "doctor", "views", "information", "compare", "report", "list",
-                        "export", "nothing"])  # fmt: skip
+    verbs = "train train embed doctor doctor views information compare report list export nothing"
+    verb = dice.choice(verbs.split())
     np.save("e.npy", np.random.default_rng(0).standard_normal((30, 4)))
     words = ["run", "e.npy", "nowhere", "-", "", "digits", "--json", "--quiet", "--labels", "--seed", "--batch", "-1",
              "10000000000000000000000", "nan", "1e999", "--data", "array:e.npy", "--objective", "nt_xent", "--loss",

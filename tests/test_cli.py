@@ -3,11 +3,15 @@
 import json
 import subprocess
 import sys
+import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
+from safetensors.numpy import load_file
 
+from vergence import cli
 from vergence.cli import main
 
 QUICK = ["--epochs", "2", "--batch", "64", "--limit", "200", "--quiet"]
@@ -144,6 +148,16 @@ def test_a_folder_of_photographs_with_one_broken_file_trains(tmp_path, capsys):
         (["train", "--batch", "5000"], "larger than the data"),
         (["doctor", "nothing.npy"], "nothing.npy"),
         (["doctor", "--loss", "5.5"], "--objective"),
+        (["doctor", "nothing.npy", "--fail-on", "colapse"], "Did you mean 'collapse'"),
+        (["doctor", "nothing.npy", "--width", "64"], "--width would not be used"),
+        (["doctor", "nothing.npy", "--loss", "1"], "--objective NAME, which is missing"),
+        (["doctor", "--objective", "nt_xent", "--batch", "8", "--loss", "1", "--temperature", "0"], "more than 0"),
+        (["doctor", "--objective", "nt_xent", "--batch", "1000000000"], "--batch must be at most"),
+        (["views", "--view-count", "100000000000000000000"], "--view-count must be at most"),
+        (["train", "--devices", "0"], "at least 1"),
+        (["train", "--objective.temperature", "inf"], "finite"),
+        (["train", "--saving.every", "-1"], "saving.every must be at least 0"),
+        (["train", "--watching.samples", "0"], "watching.samples must be at least 2"),
         (["report", "nowhere"], "No run directory at nowhere"),
         (["list", "method"], "Did you mean 'methods'"),
     ],
@@ -154,6 +168,93 @@ def test_a_mistake_gets_a_sentence_and_status_two(arguments, message, tmp_path, 
     error = capsys.readouterr().err
     assert message in error
     assert "Traceback" not in error
+
+
+def test_options_that_a_run_would_ignore_are_refused_by_name(run, capsys):
+    assert main(["doctor", str(run), "--labels", "y.npy", "--z1", "z.npy"]) == 2
+    assert "--labels, --z1 would not be used: the target is a run" in capsys.readouterr().err
+
+
+def test_a_mistake_of_ours_is_said_to_be_one_and_has_a_status_of_its_own(monkeypatch, capsys):
+    monkeypatch.setattr("vergence.cli.listing", lambda arguments: {}["missing"])
+    assert main(["list"]) == 70
+    assert "This is a bug in Vergence: KeyError" in capsys.readouterr().err
+    with pytest.raises(KeyError):
+        main(["list", "--debug"])
+
+
+def test_a_warning_is_one_plain_line(monkeypatch, capsys):
+    monkeypatch.setattr("vergence.cli.listing", lambda arguments: warned())
+    assert main(["list"]) == 0
+    assert capsys.readouterr().err == "Note: Mind the gap.\n"
+
+
+def warned() -> int:
+    for _ in range(2):
+        warnings.warn_explicit("Mind\n the gap.", UserWarning, cli.__file__, 1)
+        warnings.warn_explicit("Written for programmers.", UserWarning, "/elsewhere/library.py", 1)
+    return 0
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("photos")
+    generator = np.random.default_rng(0)
+    for number in range(24):
+        path = folder / ["cats", "dogs"][number % 2] / f"{number:02}.png"
+        path.parent.mkdir(exist_ok=True)
+        Image.fromarray(generator.integers(0, 255, (20, 24, 3), dtype=np.uint8)).save(path)
+    (folder / "cats" / "broken.jpg").write_bytes(b"not an image")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def seen(photos, tmp_path_factory):
+    """A run trained on photographs."""
+    path = tmp_path_factory.mktemp("runs") / "photos"
+    options = ["--epochs", "1", "--batch", "8", "--size", "16", "--encoder", "convnet", "--quiet"]
+    assert main(["train", "--data", f"folder:{photos}", "--run", str(path), *options]) == 0
+    return path
+
+
+def test_every_row_of_named_data_is_embedded_with_its_name_and_label(seen, photos, capsys):
+    assert main(["embed", str(seen), "--data", f"folder:{photos}", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["n"] == 24
+    assert found["skipped"][0][0] == "cats/broken.jpg"
+    h, names, labels = found["files"]
+    assert len(np.load(h)) == 24
+    assert Path(names).read_text().split()[::12] == ["cats/00.png", "dogs/01.png"]
+    assert Path(labels).read_text().split() == ["cats"] * 12 + ["dogs"] * 12
+
+
+def test_one_file_is_embedded_as_it_is_among_many(seen, photos, tmp_path, capsys):
+    everything, alone = tmp_path / "all.npz", tmp_path / "one.safetensors"
+    assert main(["embed", str(seen), str(photos), "--output", str(everything)]) == 0
+    assert main(["embed", str(seen), str(photos / "dogs" / "01.png"), "--output", str(alone)]) == 0
+    with np.load(everything) as found:
+        row = found["h"][list(found["names"]).index("dogs/01.png")]
+    assert load_file(alone)["h"][0] == pytest.approx(row, abs=1e-5)
+    assert not [path for path in tmp_path.iterdir() if path.suffix == ".part"]
+
+
+def test_embedding_another_kind_of_data_is_refused(seen, tmp_path, capsys):
+    np.save(tmp_path / "x.npy", np.zeros((4, 3)))
+    assert main(["embed", str(seen), str(tmp_path / "x.npy")]) == 2
+    assert "trained on image samples" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("labels", [np.zeros(40, int), np.arange(40)], ids=["all equal", "one sample a class"])
+def test_labels_that_say_nothing_leave_accuracies_out_and_the_page_in(tmp_path, labels, capsys):
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((40, 5)))
+    np.save(tmp_path / "y.npy", labels)
+    source = f"array:{tmp_path / 'x.npy'},labels={tmp_path / 'y.npy'}"
+    options = ["--epochs", "1", "--batch", "8", "--encoder", "mlp", "--quiet", "--run", str(tmp_path / "run")]
+    assert main(["train", "--data", source, *options]) == 0
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert not results["accuracy"]
+    assert any("left out" in note for note in results["notes"])
+    assert (tmp_path / "run" / "report.html").exists()
 
 
 def test_a_config_file_and_an_option_after_it(run, tmp_path, capsys):

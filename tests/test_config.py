@@ -1,5 +1,7 @@
 """Config: strict YAML in and out, errors that name their place."""
 
+import itertools
+
 import pytest
 
 from vergence import config as configs
@@ -82,3 +84,62 @@ def test_the_options_of_a_method_are_its_objectives_signature_with_the_rows_valu
 def test_an_external_encoder_takes_any_option():
     assert configs.row_options("encoders", "timm:vit_tiny") == {}
     Config(encoder="timm:vit_tiny", backbone={"img_size": 32})
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"objective": {"temperature": 0.0}}, "temperature must be more than 0"),
+        ({"objective": {"temperature": -1}}, "temperature must be more than 0"),
+        ({"objective": {"temperature": float("inf")}}, "temperature must be a finite number"),
+        ({"objective": {"temperature": float("nan")}}, "temperature must be a finite number"),
+        ({"objective": {"temperature": "hot"}}, "temperature must be a number, got 'hot'"),
+        ({"objective": {"temperature": [1]}}, "temperature must be a number"),
+        ({"objective": {"name": 3}}, "objective.name must be a word"),
+        ({"heads": {"projector": 8}}, "heads.projector must be a list of numbers"),
+        ({"heads": {"queue": "long"}}, "heads.queue must be a whole number"),
+        ({"encoder": "mlp", "backbone": {"hidden": [0]}}, "backbone.hidden must be at least 1"),
+        ({"views": "simclr", "view": {"crop": 1}}, "view.crop must be true or false"),
+        ({"saving": {"every": -1}}, "saving.every must be at least 0"),
+        ({"watching": {"samples": 0}}, "watching.samples must be at least 2"),
+        ({"optim": {"momentum": 1.0}}, "optim.momentum"),
+        ({"batch": 10**20}, "batch must be at most"),
+        ({"optim": {"name": ["adam"]}}, "must be one of"),
+        ({3: 4}, "name of a setting must be a word"),
+    ],
+)
+def test_a_value_of_the_wrong_type_or_out_of_range_is_refused(values, message):
+    with pytest.raises(ValueError, match=message):
+        from_mapping(values)
+
+
+def test_an_option_that_yaml_reads_as_text_or_a_list_becomes_what_the_row_declares():
+    found = from_mapping({"objective": {"temperature": "1e-1"}, "encoder": "mlp", "backbone": {"hidden": [8, 4]}})
+    assert found.objective["temperature"] == 0.1
+    assert found.backbone["hidden"] == (8, 4)
+
+
+# Nine lists, each of nine times the one before: 9^9 values in 500 bytes.
+LETTERS = "abcdefghij"
+BOMB = "a: &a [1]\n" + "".join(
+    f"{now}: &{now} [{', '.join([f'*{before}'] * 9)}]\n" for before, now in itertools.pairwise(LETTERS)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (BOMB, "more than 10,000 values"),
+        ("a: &a [*a]\n", "stands inside what it stands for"),
+        ("batch: 8\nbatch: 16\n", "'batch' is set twice"),
+        ("method: !!python/object/apply:os.system [echo]\n", "is not YAML"),
+        ("[" * 5000, "is not YAML"),
+        ("a: \x00", "is not YAML"),
+        ("- 1\n- 2\n", "expected settings"),
+    ],
+)
+def test_yaml_that_multiplies_repeats_or_runs_is_refused_in_few_words(tmp_path, text, message):
+    (tmp_path / "config.yaml").write_text(text)
+    with pytest.raises(ValueError, match=message) as refused:
+        read(tmp_path / "config.yaml")
+    assert len(str(refused.value)) < 1500

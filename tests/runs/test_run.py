@@ -164,3 +164,69 @@ def test_the_best_checkpoint_is_not_pruned_with_the_others(run):
     for step in (2, 3, 4):
         run.save(checkpoint(step), keep=1)
     assert (run.load().step, run.load(best=True).step) == (4, 1)
+
+
+def test_a_run_that_another_process_holds_is_not_overwritten(run):
+    run.log({"step": 1, "loss": 2.0})
+    run.save(checkpoint(1))
+    with run.locked(), pytest.raises(RuntimeError, match="Another process is using"):
+        Run.create(run.path, Config(), overwrite=True)
+    assert run.load().step == 1
+    assert run.rows() == [{"step": 1, "loss": 2.0}]
+
+
+def test_overwriting_removes_a_link_and_not_what_it_points_to(run, tmp_path):
+    run.save(checkpoint(1))
+    (run.path / "checkpoints").rename(tmp_path / "elsewhere")
+    (run.path / "checkpoints").symlink_to(tmp_path / "elsewhere")
+    again = Run.create(run.path, Config(), overwrite=True)
+    assert again.load() is None
+    assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["step-000000001"]
+
+
+def test_a_lock_that_is_a_link_is_refused_and_its_target_is_untouched(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "letter").write_text("dear")
+    (tmp_path / "run" / ".lock").symlink_to(tmp_path / "letter")
+    with pytest.raises(OSError, match="Cannot write to the run directory"):
+        Run.create(tmp_path / "run", Config())
+    assert (tmp_path / "letter").read_text() == "dear"
+
+
+@pytest.mark.parametrize("line", [b"null", b"{}", b"[1]", b"\xff\xfe", b'{"step": "1"}', b'{"step": 1, "loss": null}'])
+def test_a_damaged_line_of_a_log_is_left_out_and_named(run, line):
+    run.log({"step": 1, "loss": 2.0})
+    with open(run.path / "log.jsonl", "ab") as file:
+        file.write(line + b"\n")
+    run.log({"step": 2, "loss": 1.0})
+    assert [row["step"] for row in run.rows()] == [1, 2]
+    with pytest.warns(UserWarning, match="1 of 3 lines"):
+        run.rewind(2, keep=2)
+    assert len(run.rows()) == 2
+
+
+def test_what_is_kept_is_said_truly(run, monkeypatch):
+    assert "Nothing is saved" in run.kept()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("vergence.runs.run.os.fsync", full)
+        with pytest.raises(OSError, match=r"No space left on device. Nothing is saved yet"):
+            run.save(checkpoint(1))
+    run.save(checkpoint(2))
+    assert run.kept() == "Step 2 is saved; --resume continues."
+
+
+def test_damaged_results_say_how_they_are_made_again(run):
+    (run.path / "results.json").write_text("[1")
+    with pytest.raises(ValueError, match="vergence doctor"):
+        run.read_json("results.json")
+
+
+def test_the_methods_own_objective_need_not_be_named(run):
+    named = Config(objective={"name": "nt_xent"})
+    assert Run.create(run.path, named, resume=True).path == run.path
+    with pytest.raises(ValueError, match=r"objective.name: the run has None, you gave 'flat_nce'"):
+        Run.create(run.path, Config(objective={"name": "flat_nce"}), resume=True)

@@ -58,8 +58,9 @@ def load(
     """The samples of a source: the name of a dataset, or ``folder:PATH``, ``array:PATH`` and the like.
 
     ``limit`` keeps that many for training, drawn from each class in equal numbers, and a fifth as many of the test
-    split. Fewer than ``fewest`` samples to train on are refused: contrast needs two. ``validation`` is a share of the training split to hold out. What needs more than ``memory`` GiB stays on
-    disk. Other options belong to the source. All options may stand behind it: ``folder:photos,size=96,limit=1000``.
+    split. ``validation`` is a share of the training split to hold out. Fewer than ``fewest`` samples to train on are
+    refused: contrast needs two. What needs more than ``memory`` GiB stays on disk. Other options belong to the source.
+    All options may stand behind it: ``folder:photos,size=96,limit=1000``.
     """
     if split not in SPLITS:
         raise UnknownName("split", split, SPLITS)
@@ -75,6 +76,8 @@ def load(
     if limit:
         samples = fewer(samples, max(1, limit // TEST_PER_TRAIN) if split == "test" else limit)
     samples = in_memory(samples, memory=memory)
+    if not len(samples) and split != "validation":  # whoever measures along training does without
+        raise ValueError(f"{source} has too few samples: none of them is in the {split} split.")
     return require_pairs(samples) if split in ("train", "all") and fewest > 1 else samples
 
 

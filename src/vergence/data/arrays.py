@@ -199,8 +199,8 @@ def _require_apart(array: NDArray[Any], source: str) -> None:
     lost = np.flatnonzero(exact & (high - low < ROUNDED * size))
     if len(lost):
         raise ValueError(
-            f"{source}: the values of column {lost[0]} differ by less than a 100,000th of their size ({size[lost[0]]:.3g}"
-            "), which float32 rounds away. Subtract what they have in common first, such as the mean."
+            f"{source}: the values of column {lost[0]} differ by less than a 100,000th of their size, "
+            f"{size[lost[0]]:.3g}, which float32 rounds away. Subtract what they have in common first."
         )
 
 

@@ -11,6 +11,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+ROWS = 8192  # read at a time where a whole file is looked through
+LARGEST_NUMBER = 1e75  # float64 ends at 1.8e308, four times this exponent and a little
+
 SPELLINGS = {"X": "x", "data": "x", "images": "x", "Y": "y", "labels": "y", "label": "y", "target": "y", "targets": "y"}
 
 
@@ -106,7 +109,9 @@ def usable_numbers(array: Any, where: str) -> Any:
     if hasattr(array, "is_complex"):  # a tensor
         if array.is_complex() or array.layout is not torch.strided or array.is_quantized:
             raise ValueError(f"{where} holds {array.dtype} ({array.layout}); expected a plain array of real numbers.")
-        return array if array.dtype.is_floating_point else _exact(array.numpy(), where, array)
+        if array.dtype.is_floating_point:
+            return _moderate(array.numpy(), where, array) if array.dtype == torch.float64 else array
+        return _exact(array.numpy(), where, array)
     if array.dtype.kind == "c":
         raise ValueError(
             f"{where} holds complex numbers, of which real ones cannot keep both parts. Save the part that you mean, "
@@ -114,7 +119,9 @@ def usable_numbers(array: Any, where: str) -> Any:
         )
     if array.dtype.kind not in "fiub":
         raise ValueError(f"{where} holds {array.dtype}; expected real numbers.")
-    return _exact(array, where, array) if array.dtype.kind in "iu" else array
+    if array.dtype.kind in "iu":
+        return _exact(array, where, array)
+    return _moderate(array, where, array) if array.dtype.itemsize > 4 else array
 
 
 def _exact(whole: NDArray[Any], where: str, array: Any) -> Any:
@@ -126,6 +133,18 @@ def _exact(whole: NDArray[Any], where: str, array: Any) -> Any:
             "different rows become equal. Subtract what they have in common first."
         )
     return whole.astype(np.float64) if largest > 2**24 and whole.dtype != np.int64 else array
+
+
+def _moderate(numbers: NDArray[Any], where: str, array: Any) -> Any:
+    """Numbers whose fourth powers float64 can hold, which variances of variances need; NaN and infinity pass."""
+    for start in range(0, len(numbers) if numbers.ndim else 0, ROWS):
+        block = np.abs(numbers[start : start + ROWS])
+        largest = np.max(block, where=np.isfinite(block), initial=0.0)
+        if largest > LARGEST_NUMBER:
+            raise ValueError(
+                f"{where} holds numbers up to {largest:.3g}; beyond 1e75 their squares overflow. Rescale them."
+            )
+    return array
 
 
 def _first_line(error: BaseException) -> str:

@@ -95,7 +95,7 @@ def in_memory(samples: Samples, *, memory: float) -> Samples:
 
     What does not fit is read again for every batch, which data-loader workers can do.
     """
-    if isinstance(samples.x, Tensor):
+    if isinstance(samples.x, Tensor) or not len(samples):
         return samples
     gibibytes = samples.x.itemsize * torch.Size(samples.x.shape).numel() / 2**30
     x, failures = samples.x.first_pass(keep=gibibytes <= memory)

@@ -27,7 +27,7 @@ def write_rows(
 ) -> list[Path]:
     """Write ``n`` rows that come in batches, with a name and a label for each where there are any; return the files.
 
-    A .npy holds numbers only, so names and labels lie beside it, a line for each row: ``h.names.txt``, ``h.labels.txt``.
+    A .npy holds numbers only, so names and labels lie beside it, a line each: ``h.names.txt``, ``h.labels.txt``.
     """
     if path.suffix not in ENDINGS:
         raise ValueError(f"Representations are written as {', '.join(ENDINGS)}, got {path.name!r}.")

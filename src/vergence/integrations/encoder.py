@@ -110,9 +110,11 @@ def _batch(x: Any, channels: int) -> Tensor:
     Three axes are one image where the first or the last is its channels, and several gray images otherwise.
     """
     array = np.asarray(x.cpu() if isinstance(x, Tensor) else x)
-    if array.ndim == 2 or (array.ndim == 3 and channels == 3 and 3 in (array.shape[0], array.shape[-1])):
-        array = array[None]
-    elif array.ndim == 3 and channels == 1 and array.shape[-1] == 1:
+    if (
+        array.ndim == 2
+        or (array.ndim == 3 and channels == 3 and 3 in (array.shape[0], array.shape[-1]))
+        or (array.ndim == 3 and channels == 1 and array.shape[-1] == 1)
+    ):
         array = array[None]
     return torch.as_tensor(from_arrays(array, kind="image").x)
 

@@ -11,12 +11,12 @@ import torch
 
 from vergence.config import Config
 
-# Some processors (and virtual machines) list AMX tiles and kill whoever uses them: bfloat16 products then end in SIGILL.
+# Some machines list AMX tiles and kill whoever uses them: bfloat16 products then end in SIGILL.
 TRIAL = """
 import torch
 a = torch.ones(64, 64, dtype=torch.bfloat16)
 (a @ a).sum().item()
-torch.nn.functional.conv2d(torch.ones(2, 32, 16, 16, dtype=torch.bfloat16), torch.ones(32, 32, 3, 3, dtype=torch.bfloat16))
+torch.nn.functional.conv2d(torch.ones(2, 32, 16, 16).bfloat16(), torch.ones(32, 32, 3, 3).bfloat16())
 """
 PATIENCE = 300  # seconds for a process that imports torch on a busy machine
 

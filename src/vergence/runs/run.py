@@ -19,6 +19,7 @@ from typing import Any
 
 from vergence import config as configs
 from vergence.config import Config
+from vergence.methods import METHODS
 
 MANIFEST = "manifest.json"
 TENSORS = "tensors.safetensors"
@@ -81,6 +82,9 @@ class Run:
         changed = {key: pair for key, pair in changed.items() if key in was.settings()}
         if config.epochs > was.epochs:
             changed.pop("epochs")
+        own = getattr(METHODS[was.method], "objective", None)  # a method's own objective need not be named
+        if {name or own for name in changed.get("objective.name", (own, own))} == {own}:
+            changed.pop("objective.name", None)
         if changed:
             lines = [f"  {key}: the run has {was!r}, you gave {now!r}" for key, (was, now) in changed.items()]
             raise ValueError("\n".join([f"Cannot resume {self.path} with other settings:", *lines]))

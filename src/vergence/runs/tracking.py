@@ -5,7 +5,6 @@ resumed run repeats steps that were told before, to the bit, so no place hears o
 """
 
 import os
-import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,7 +12,7 @@ from contextlib import ExitStack, closing, contextmanager
 from importlib import import_module
 from typing import Any
 
-from vergence.runs.run import Run
+from vergence.runs.run import Run, remove
 from vergence.tables import Table
 
 PROJECT = "vergence"
@@ -48,7 +47,7 @@ def tensorboard(run: Run, *, told: int = 0) -> Iterator[Tell]:
     from tensorboardX.proto.summary_pb2 import Summary
 
     folder = run.path / "tensorboard"
-    shutil.rmtree(folder, ignore_errors=True)
+    remove(folder)
     folder.mkdir()
     writer = EventsWriter(str(folder / "events"))
 

@@ -123,7 +123,7 @@ def _check_alike(samples: Samples, facts: dict[str, Any]) -> None:
 def _rows(encoder: nn.Module, samples: Samples, recipe: Any) -> Iterator[NDArray[np.float32]]:
     """Representations, a batch at a time."""
     device = next((parameter.device for parameter in encoder.parameters()), torch.device("cpu"))
-    with features.frozen(encoder):
+    with torch.no_grad(), features.frozen(encoder):
         for start in range(0, len(samples), features.CHUNK):
             x = samples.x[torch.arange(start, min(start + features.CHUNK, len(samples)))]
             with torch.no_grad():

@@ -52,27 +52,28 @@ def train(
     if resume and settings is None and (Path(run) / "config.yaml").exists():
         settings = Run(run).config
     settings = configs.given(settings, **options)
-    with launch.Signals(patient=False, saying=lambda: f"Stopped. {Run(run).kept()}"):
+    with launch.Signals(patient=False, saying=lambda: "Stopped before training began; nothing was changed."):
         together = launch.joined()
         parts = assembly.assemble(precision.usable(settings, assembly.device(settings)))
-        leads = collectives.rank() == 0
         if len(parts.test) < 2:
             few = f"{len(parts.samples) + len(parts.test)} samples, too few to hold two of them out for the diagnosis"
             raise ValueError(f"{parts.config.data} gives {few}: about 10 are the least.")
+        leads = collectives.rank() == 0
         place = Run.create(run, parts.config, overwrite=overwrite, resume=resume) if leads else Run(run)
-        if devices > 1 and not together:
-            del parts  # the processes load the data and build the model themselves
-            gc.collect()
-            return _train_together(place, devices, quiet=quiet)
-        with place.locked() if leads else nullcontext():
-            if leads:
-                place.check_same(parts.config)  # another process may have overwritten it before it was locked
-            record(parts, place, leads=leads, quiet=quiet or not leads)
-            if not leads:
-                return Answer((), {})
-            freeze(parts, place)
-            doctor.of_run(place)
-            return report.report(place.path)
+    if devices > 1 and not together:
+        del parts  # the processes load the data and build the model themselves
+        gc.collect()
+        return _train_together(place, devices, quiet=quiet)
+    stoppable = launch.Signals(patient=False, saying=lambda: f"Stopped. {place.kept()}")
+    with stoppable, place.locked() if leads else nullcontext():
+        if leads:
+            place.check_same(parts.config)  # another process may have overwritten it before it was locked
+        record(parts, place, leads=leads, quiet=quiet or not leads)
+        if not leads:
+            return Answer((), {})
+        freeze(parts, place)
+        doctor.of_run(place)
+        return report.report(place.path)
 
 
 def record(parts: Assembled, run: Run, *, leads: bool, quiet: bool) -> None:
