@@ -18,7 +18,7 @@ from vergence import data, encoders, views
 from vergence.config import Config, Watching
 from vergence.diagnostics import Diagnosis, diagnose
 from vergence.diagnostics.trials import bench
-from vergence.learners import Learner
+from vergence.learning import Learner
 from vergence.methods import METHODS, Method
 from vergence.views import sample_keys
 
