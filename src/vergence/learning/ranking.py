@@ -13,7 +13,7 @@ from vergence.views.concentration import Concentrated
 EXPERIMENTAL = (
     "EXPERIMENTAL: there are no labels, so nothing here is known to be right. The order is by a label-free score (the "
     "InfoNCE loss under the views of all sets, the median). Its rank correlation with accuracy was .35 on MNIST, .43 "
-    "on Fashion-MNIST and -.59 on a table, and following it cost up to .07 of accuracy. Some hundred labels decide better."
+    "on Fashion-MNIST and -.59 on a table; following it cost up to .07 of accuracy. Some hundred labels decide better."
 )
 UNKNOWN = (  # said on every page
     "Sets that are not in the list, and other mixtures of their parts, were not tried.",
