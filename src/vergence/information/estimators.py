@@ -43,7 +43,7 @@ UNNOTICED = 60.0
 FEWEST_PAIRS, PAIRS_PER_COLUMN = 400, 20
 # With fewer for each product of two columns, of which there are about d^2 / 4, a dependence through products (such as a
 # random sign) is seen only if it is strong.
-PAIRS_PER_PRODUCT = 10
+PAIRS_PER_PRODUCT = 20
 # A copula that is not Gaussian misses a share of what it says: of much, it misses much.
 LITTLE = 0.3
 
