@@ -22,7 +22,7 @@ NEIGHBOR_SPREAD = 1.25
 # In more joint dimensions KSG falls short of 10,000 Gaussian pairs by more than 0.02 nats.
 NEIGHBOR_DIMENSIONS = 3
 # All distances of so many rows take about two seconds; on two lines trees take as long for five times as many.
-MOST_NEIGHBORS, MOST_ON_LINES = 20_000, 100_000
+MOST_NEIGHBORS, MOST_ON_LINES = 10_000, 100_000
 # A critic of so many pairs takes about ten seconds; more change its answer by less than its interval.
 MOST_PAIRS = 10_000
 # So far below ln n the exponential of the critic is averaged reliably: its relative error there is a few per cent.
@@ -43,7 +43,7 @@ UNNOTICED = 60.0
 FEWEST_PAIRS, PAIRS_PER_COLUMN = 400, 20
 # With fewer for each product of two columns, of which there are about d^2 / 4, a dependence through products (such as a
 # random sign) is seen only if it is strong.
-PAIRS_PER_PRODUCT = 10
+PAIRS_PER_PRODUCT = 20
 # A copula that is not Gaussian misses a share of what it says: of much, it misses much.
 LITTLE = 0.3
 

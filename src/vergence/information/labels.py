@@ -19,6 +19,7 @@ from vergence.information.preprocessing import Rows
 PRIOR = 0.01
 # Trees of so many rows and labels cost about five seconds for all folds; beyond, they see fewer rows.
 MOST_CELLS = 16_000
+MOST_TREES = 200
 FOLDS = 5
 
 
@@ -48,9 +49,10 @@ def _neighbors(n: int) -> KNeighborsClassifier:
     return KNeighborsClassifier(max(5, round(n**0.5 / 2)), weights="distance")
 
 
-def _trees(n: int) -> HistGradientBoostingClassifier:
+def _trees(n: int, classes: int = 2) -> HistGradientBoostingClassifier:
+    rounds = max(10, min(60, MOST_TREES // classes))  # every round has a tree for each label
     return HistGradientBoostingClassifier(
-        max_iter=60, learning_rate=0.1, max_leaf_nodes=12, min_samples_leaf=max(5, min(20, n // 50)), random_state=0
+        max_iter=rounds, learning_rate=0.1, max_leaf_nodes=12, min_samples_leaf=max(5, min(20, n // 50)), random_state=0
     )
 
 
@@ -116,7 +118,8 @@ def _chances(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # collinear columns and classes of one row are what regularization is for
         try:
-            model = make(len(x)).fit(x, y)  # type: ignore[attr-defined]
+            model = _trees(len(x), len(np.unique(y))) if make is _trees else make(len(x))
+            model.fit(x, y)  # type: ignore[attr-defined]
             table = np.nan_to_num(model.predict_proba(to))
         except (ValueError, np.linalg.LinAlgError):  # a class with one row has no covariance
             return np.zeros(len(asked))
