@@ -1,4 +1,4 @@
-"""Rows from outside: of an installed package, by a dotted name, as objects from Python; in help, runs, resume, processes."""
+"""Rows from outside: of an installed package, by a dotted name, as objects; in help, runs, resume and processes."""
 
 import os
 import subprocess
@@ -33,8 +33,8 @@ def vergence(site, *arguments, **environment):
 
 
 ALL = (
-    "--data", "zoo_blobs", "--method", "zoo_clr", "--encoder", "zoo_net", "--views", "zoo_noise", "--objective", "zoo_loss",
-    "--objective.push", "0.5", "--backbone.hidden", "12", "--view.level", "0.2", "--track", "zoo_file", "--batch", "16",
+    "--data", "zoo_blobs", "--method", "zoo_clr", "--encoder", "zoo_net", "--views", "zoo_noise",
+    "--objective", "zoo_loss", "--objective.push", "0.5", "--backbone.hidden", "12", "--view.level", "0.2", "--track", "zoo_file", "--batch", "16",
 )  # fmt: skip
 
 

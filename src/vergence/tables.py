@@ -83,7 +83,7 @@ class Table(dict[str, Any]):
         if not isinstance(name, str):
             return name  # an object is its own row
         now = OLD_SPELLINGS.get(name)
-        if now in self:
+        if now is not None and now in self:
             return self[now]
         found = outside(self.room, name) if self.room else None
         if found is None:

@@ -37,7 +37,7 @@ def write_rows(
     with _whole(path) as part, _rows_on_disk(path, batches, n) as rows:
         writer = {".npz": _npz, ".safetensors": _safetensors, ".parquet": _parquet}.get(path.suffix)
         if writer is None:
-            os.replace(rows.filename, part)
+            os.replace(str(rows.filename), part)
         else:
             writer(part, rows, texts)
     if path.suffix != ".npy":
@@ -94,7 +94,7 @@ def _safetensors(part: Path, rows: np.memmap, texts: dict[str, list[str]]) -> No
         header["labels"] = {"dtype": "I64", "shape": [len(codes)], "data_offsets": span}
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
-    with part.open("wb") as file, open(rows.filename, "rb") as source:
+    with part.open("wb") as file, open(str(rows.filename), "rb") as source:
         file.write(len(text).to_bytes(8, "little") + text)
         source.seek(rows.offset)
         shutil.copyfileobj(source, file, 2**20)

@@ -34,7 +34,7 @@ class Trust(str):
         trust.sentence = sentence
         return trust
 
-    def __getnewargs__(self) -> tuple[str, str]:
+    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]
         return str(self), self.sentence
 
     @property

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -101,7 +101,7 @@ class Composite:
             torch.manual_seed(self.seed)
             self.critic = CompositeCritic(self.x.shape[1], self.y.shape[1])
         # On a rich model little is left to learn, and every step costs more.
-        options = {} if isinstance(model.scores, _Gaussian) else {"patience": 3, "epochs": 12}
+        options: dict[str, Any] = {} if isinstance(model.scores, _Gaussian) else {"patience": 3, "epochs": 12}
         self.epochs = fit(self.critic, self, self.split, seed=self.seed, **options) if self.network else 0
 
     @torch.no_grad()

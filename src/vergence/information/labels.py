@@ -108,9 +108,7 @@ def _parts(labels: np.ndarray, folds: int, seed: int) -> Iterator[tuple[np.ndarr
             yield (train if folds > 0 else train[::2]), test
 
 
-def _chances(
-    make: Callable[[int], object], x: np.ndarray, y: np.ndarray, to: np.ndarray, asked: np.ndarray
-) -> np.ndarray:
+def _chances(make: Callable[[int], Any], x: np.ndarray, y: np.ndarray, to: np.ndarray, asked: np.ndarray) -> np.ndarray:
     """The probability of each asked label, or zero if the classifier never saw it."""
     if make is _trees:
         step = math.ceil(len(x) * len(np.unique(y)) / MOST_CELLS)
@@ -119,7 +117,7 @@ def _chances(
         warnings.simplefilter("ignore")  # collinear columns and classes of one row are what regularization is for
         try:
             model = _trees(len(x), len(np.unique(y))) if make is _trees else make(len(x))
-            model.fit(x, y)  # type: ignore[attr-defined]
+            model.fit(x, y)
             table = np.nan_to_num(model.predict_proba(to))
         except (ValueError, np.linalg.LinAlgError):  # a class with one row has no covariance
             return np.zeros(len(asked))

@@ -34,7 +34,8 @@ def threshold(pairs: int) -> float:
 
 def matched(strength: Float[np.ndarray, "dx dy"], *, most: int) -> list[tuple[int, int]]:
     """Pairs of columns that depend significantly, strongest first, each column in one pair at most."""
-    left, level, found = strength.copy(), threshold(strength.size), []
+    left, level = strength.copy(), threshold(strength.size)
+    found: list[tuple[int, int]] = []
     while len(found) < min(most, *strength.shape):
         i, j = np.unravel_index(left.argmax(), left.shape)
         if left[i, j] <= level:

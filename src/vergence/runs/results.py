@@ -25,7 +25,7 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     """A part of the results."""
 
 
-class Verdict(Record):
+class Verdict(Record, frozen=True):
     """One word, one sentence to act on, and what they rest on."""
 
     label: str
@@ -33,7 +33,7 @@ class Verdict(Record):
     evidence: tuple[str, ...] = ()
 
 
-class Number(Record):
+class Number(Record, frozen=True):
     """A measured number with its 95 % interval; ``more`` is what else the measurement carries."""
 
     value: float | None = None
@@ -47,7 +47,7 @@ class Number(Record):
     more: dict[str, Any] = {}
 
 
-class Found(Record):
+class Found(Record, frozen=True):
     """Something that was found: a fault, a note, or a question that could not be answered."""
 
     fault: str
@@ -62,7 +62,7 @@ class Found(Record):
     override: str | None = None
 
 
-class Reading(Record):
+class Reading(Record, frozen=True):
     """A loss on its scale."""
 
     objective: str
@@ -80,7 +80,7 @@ class Reading(Record):
     coincidences: tuple[str, ...] = ()
 
 
-class Score(Record):
+class Score(Record, frozen=True):
     """An accuracy in [0, 1] with its interval. ``per_class`` labels of each class were used; None for all of them."""
 
     accuracy: float
@@ -105,7 +105,7 @@ class Score(Record):
         return (self.low, self.high) if known else (self.accuracy, self.accuracy)  # type: ignore[return-value]
 
 
-class Layer(Record):
+class Layer(Record, frozen=True):
     """A linear probe after one layer."""
 
     layer: str
@@ -117,7 +117,7 @@ class Layer(Record):
     n: int | None = None
 
 
-class Proof(Record):
+class Proof(Record, frozen=True):
     """An inequality of the theory with both sides measured."""
 
     statement: str
@@ -133,7 +133,7 @@ class Proof(Record):
     curves: dict[str, tuple[float, ...]] = {}
 
 
-class Advice(Record):
+class Advice(Record, frozen=True):
     """What to change, the measurement that says so, and the option that does it."""
 
     sentence: str
@@ -141,7 +141,7 @@ class Advice(Record):
     override: str | None = None
 
 
-class Results(Record, kw_only=True, omit_defaults=False):
+class Results(Record, frozen=True, kw_only=True, omit_defaults=False):
     """Everything that was found of one encoder, or of one set of rows."""
 
     version: int = VERSION
@@ -219,7 +219,8 @@ def number(values: Any, **words: str) -> Number:
     """A measured thing as a number: a mapping with a value and an interval, a bare number, or any other mapping."""
     parts = _plain(values) if isinstance(values, Mapping) else {"value": _plain(values)}
     own = {key: parts[key] for key in ("value", "low", "high", "n", "method") if parts.get(key) is not None}
-    return Number(**own, more={key: value for key, value in parts.items() if key not in own}, **words)
+    more = {key: value for key, value in parts.items() if key not in own}
+    return msgspec.convert({**own, **words, "more": more}, Number, strict=False)
 
 
 def upgraded(old: Mapping[str, Any]) -> dict[str, Any]:

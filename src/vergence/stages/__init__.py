@@ -7,7 +7,7 @@ Each reads the files of the one before. The command line is made from the signat
 from vergence.tables import Table
 
 GLOSSARY = {
-    "names": "tables to print: methods, objectives, encoders, views, data, diagnostics, estimators, trackers; all of them when none is named",
+    "names": "tables to print, such as methods or encoders; all of them when none is named",
     "run": "the run directory",
     "runs": "run directories",
     "resume": "continue the run that is in the directory, exactly where it stopped",
