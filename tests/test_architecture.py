@@ -18,8 +18,11 @@ ROOMS = {
     "data", "views", "encoders", "objectives", "learning", "evaluation", "diagnostics", "theory", "information",
     "claims", "report", "integrations", "runs", "stages",
 }  # fmt: skip
-MODULES = {"__init__", "__main__", "cli", "config", "counters", "features", "methods", "tables", "types"}
-FREE_OF_TORCH = ["cli", "config", "methods", "tables", "stages/__init__", "runs/run", "runs/progress", "runs/results"]
+MODULES = {"__init__", "__main__", "cli", "config", "counters", "features", "methods", "tables", "types", "values"}
+FREE_OF_TORCH = [
+    "cli", "config", "methods", "tables", "values", "stages/__init__", "runs/run", "runs/progress", "runs/results",
+    "runs/signals",
+]  # fmt: skip
 VAGUE = {"utils", "util", "helpers", "helper", "common", "base", "core", "misc", "manager"}
 
 
