@@ -20,17 +20,9 @@ ROOMS = {
 }  # fmt: skip
 MODULES = {"__init__", "__main__", "cli", "config", "counters", "features", "methods", "tables", "types", "values"}
 FREE_OF_TORCH = [
-    "cli",
-    "config",
-    "methods",
-    "tables",
-    "values",
-    "stages/__init__",
-    "stages/list",
-    "runs/run",
-    "runs/progress",
-    "runs/results",
-]
+    "cli", "config", "methods", "tables", "values", "stages/__init__", "stages/list", "runs/run", "runs/progress",
+    "runs/results", "runs/signals",
+]  # fmt: skip
 VAGUE = {"utils", "util", "helpers", "helper", "common", "base", "core", "misc", "manager"}
 
 

@@ -34,7 +34,8 @@ def vergence(site, *arguments, **environment):
 
 ALL = (
     "--data", "zoo_blobs", "--method", "zoo_clr", "--encoder", "zoo_net", "--views", "zoo_noise",
-    "--objective", "zoo_loss", "--objective.push", "0.5", "--backbone.hidden", "12", "--view.level", "0.2", "--track", "zoo_file", "--batch", "16",
+    "--objective", "zoo_loss", "--objective.push", "0.5", "--backbone.hidden", "12", "--view.level", "0.2",
+    "--track", "zoo_file", "--batch", "16",
 )  # fmt: skip
 
 

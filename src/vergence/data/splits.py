@@ -47,15 +47,15 @@ def fewer(samples: Samples, limit: int) -> Samples:
 def held_out(groups: NDArray[np.int64], share: float, *, salt: int) -> NDArray[np.bool_]:
     """Which samples to hold out: a share of each group, at least one and not all unless it is alone, by a hash."""
     counts = np.bincount(groups)
-    if counts.max(initial=0) < 2 < len(groups):  # a class of its own for each: they are names, so all are one group
-        groups = np.zeros(len(groups), np.int64)
-        counts = np.bincount(groups)
     wanted = np.where(counts > 1, np.clip(np.round(share * counts), 1, counts - 1), 0)
     return _ranks(groups, _hashed(len(groups), salt)) < wanted[groups]
 
 
 def _divided(samples: Samples, share: float, *, salt: int, keep_held_out: bool) -> Samples:
-    chosen = held_out(_groups(samples), share, salt=salt) == keep_held_out
+    groups = _groups(samples)
+    if len(np.unique(groups)) == len(groups):  # a class of its own for each: labels are names, so all are one group
+        groups = np.zeros(len(groups), np.int64)
+    chosen = held_out(groups, share, salt=salt) == keep_held_out
     return samples.take(torch.from_numpy(np.flatnonzero(chosen)))
 
 
