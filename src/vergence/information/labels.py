@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
