@@ -52,7 +52,8 @@ def groups(body: Bench, seed: int = 0) -> Grouping | None:
     measured = _measured(best, body)
     commonest = float(torch.bincount(body.labels).max()) / body.n
     knows = (measured.across - commonest) < USELESS * (measured.within - commonest)
-    return measured if knows and trials.costly(measured.cost, least=0.05) else None
+    costs = measured.cost is not None and trials.costly(measured.cost, least=0.05)
+    return measured if knows and costs else None
 
 
 def association(member: Tensor, labels: Tensor) -> float:

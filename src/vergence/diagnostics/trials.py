@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,7 +27,7 @@ class Bench:
     """A sample of the rows, in file order, rescaled so that their median length is 1; with labels where there are."""
 
     rows: Tensor  # float64
-    labels: Tensor | None
+    labels: Any  # a tensor 0 ... K - 1, or None
     index: np.ndarray  # where the rows stand in the file
     scale: float  # the median length that was divided by
 
@@ -53,7 +54,7 @@ class Bench:
         return tuple(self.similarity.topk(min(2 * K, self.n - 1), dim=1))  # type: ignore[return-value]
 
     @cached_property
-    def correct(self) -> Tensor | None:
+    def correct(self) -> Any:
         """Which rows their neighbors classify correctly, as the rows are."""
         return None if self.labels is None else voted(self.nearest[1], self.labels) == self.labels
 

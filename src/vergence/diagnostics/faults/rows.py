@@ -183,7 +183,7 @@ def duplicates(copies: Copies, n: int, on_a_grid: Tensor | None = None, trained:
         return None
     kind = "exactly" if copies.exact >= 0.5 * share * n else "nearly"
     sentence = f"{100 * share:.0f} % of rows repeat another {kind}"
-    if inflation is not None:
+    if inflation is not None and copies.accuracy is not None:
         sentence += (
             f": neighbors are right in {copies.accuracy.value:.3f} of rows with the copies' help and in "
             f"{copies.accuracy.value - inflation.value:.3f} without it"
@@ -348,7 +348,7 @@ def without_top(body: Bench, top_share: float) -> tuple[int, Estimate] | None:
     if body.labels is None or top_share < DOMINANT or min(body.rows.shape) < 3:
         return None
     rows = trials.clipped(body.rows)
-    found = {}
+    found: dict[int, Estimate] = {}
     for scores in (trials.cosine, trials.euclidean):
         before = trials.correct(scores(trials.centered(rows)), body.labels)
         for count in (1, 3) if body.rows.shape[1] > 6 else (1,):
