@@ -94,6 +94,12 @@ def unit(h: Tensor) -> Tensor:
     return torch.nn.functional.normalize(h / h.abs().amax(dim=1, keepdim=True).clamp(min=tiny), dim=1, eps=tiny)
 
 
+def lengths(rows: Tensor) -> Tensor:
+    """Euclidean lengths that neither overflow nor underflow."""
+    largest = rows.abs().amax(dim=1)
+    return largest * (rows / largest.clamp(min=torch.finfo(rows.dtype).tiny)[:, None]).norm(dim=1)
+
+
 def tensor(values: Array) -> Tensor:
     """A detached tensor of float32 or float64."""
     if not isinstance(values, Tensor):

@@ -32,7 +32,7 @@ class Given:
 
     def get(self, name: str) -> Any:
         """The value, or None where it cannot be had."""
-        return self[name] if name in self else None
+        return self[name] if name in self else None  # noqa: SIM401
 
     def has_all_for(self, function: Maker) -> bool:
         """Whether every argument without a default is there. Deriving may show that a thing does not apply: None."""

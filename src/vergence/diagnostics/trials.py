@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vergence.diagnostics.arrays import Array, drawn_rows, labels_for, rows_at, shape, unit
+from vergence.diagnostics.arrays import Array, drawn_rows, labels_for, lengths, rows_at, shape, unit
 from vergence.diagnostics.estimate import Estimate, share
 
 SAMPLE = 1500  # rows that trials run on: a difference of .02 is then about 2.5 standard errors
@@ -73,12 +73,6 @@ def bench(h: Array, labels: Array | None = None, seed: int = 0) -> Bench:
     typical = lengths(rows)
     scale = float(typical[typical > 0].median()) if bool((typical > 0).any()) else 1.0
     return Bench(rows / scale, None if targets is None else targets[torch.from_numpy(index)], index, scale)
-
-
-def lengths(rows: Tensor) -> Tensor:
-    """Euclidean lengths that neither overflow nor underflow."""
-    largest = rows.abs().amax(dim=1)
-    return largest * (rows / largest.clamp(min=torch.finfo(rows.dtype).tiny)[:, None]).norm(dim=1)
 
 
 def without_self(scores: Tensor) -> Tensor:
