@@ -187,6 +187,10 @@ def _steadiness(steady: tuple[Estimate, int]) -> Estimate:
     return steady[0]
 
 
+def _steady_z1(z1: Array, seed: int = 0) -> tuple[Estimate, int]:
+    return measures.steadiness(z1, seed=seed)
+
+
 def _block(steady: tuple[Estimate, int]) -> int:
     return steady[1]
 
@@ -331,6 +335,7 @@ DERIVED: dict[str, Maker] = {
     "steady": measures.steadiness,
     "steadiness": _steadiness,
     "block": _block,
+    "steady_z1": _steady_z1,
     "norms_of_h": _norms_of_h,
     "norms_of_z1": _norms_of_z1,
     "zeros": _zeros,

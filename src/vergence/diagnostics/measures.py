@@ -33,7 +33,7 @@ Row = TypeVar("Row", bound=Callable[..., Any])
 PAIRS = 4096  # rows compared with each other where all would not fit
 STEADY_ROWS = 64 * 512  # rows whose blocks are compared
 BLOCKS = (512, 256, 128, 64, 32, 16)  # batch sizes that rows may have been normalized in
-LEAST_BLOCKS = 8  # blocks without which the variance of their means says nothing
+LEAST_BLOCKS = 4  # blocks without which the variance of their means says nothing
 
 
 @dataclass(frozen=True)

@@ -259,9 +259,18 @@ def mixture(body: Bench, grouped: Grouping) -> Finding | None:
 
 
 @fault("rows", order=40)
-def batch_statistics_leak(steadiness: Estimate, block: int) -> Finding | None:
-    """Means of consecutive blocks that agree too well: every block was normalized by itself."""
-    if not block or steadiness.value > 0.1 or (steadiness.high > 0.5 and steadiness.value > EXACTLY):
+def batch_statistics_leak(
+    steadiness: Estimate, block: int, steady_z1: tuple[Estimate, int] | None = None, trained: bool = False
+) -> Finding | None:
+    """Means of consecutive blocks that agree too well: every block was normalized by itself.
+
+    In a file from anywhere the interval must agree, or the means be equal to the digit; a training run has batches, and
+    there the ratio is enough, of representations or of embeddings.
+    """
+    if trained and steady_z1 is not None and steady_z1[1] and steady_z1[0].value < steadiness.value:
+        steadiness, block = steady_z1
+    sure = trained or steadiness.high < 0.5 or steadiness.value < EXACTLY
+    if not block or steadiness.value > 0.1 or not sure:
         return None
     times = 1 / max(steadiness.value, 1e-9) ** 0.5
     sentence = f"The means of every {block} consecutive rows agree {times:.0f} times better than luck."
