@@ -91,7 +91,10 @@ def not_finite(h: Array) -> np.ndarray:
 def unit(h: Tensor) -> Tensor:
     """Rows divided by their length; a row of zeros stays zero. Squares of 1e20 or 1e-30 are never formed."""
     tiny = torch.finfo(h.dtype).tiny
-    return torch.nn.functional.normalize(h / h.abs().amax(dim=1, keepdim=True).clamp(min=tiny), dim=1, eps=tiny)
+    largest = torch.maximum(h.amax(dim=1, keepdim=True), -h.amin(dim=1, keepdim=True))
+    if not bool(((largest == 0) | ((largest > 1e-15) & (largest < 1e15))).all()):
+        h = h / largest.clamp(min=tiny)
+    return torch.nn.functional.normalize(h, dim=1, eps=tiny)
 
 
 def lengths(rows: Tensor) -> Tensor:

@@ -336,8 +336,8 @@ def steadiness(
     """
     n, _ = shape(h)
     start = int(torch.randint(max(1, n - STEADY_ROWS + 1), (1,), generator=torch.Generator().manual_seed(seed)))
-    rows = loaded(h[start : start + STEADY_ROWS]).double()
-    rows = rows[:, torch.linspace(0, rows.shape[1] - 1, min(rows.shape[1], 256)).long()]
+    rows = loaded(h[start : start + STEADY_ROWS])
+    rows = rows[:, torch.linspace(0, rows.shape[1] - 1, min(rows.shape[1], 256)).long()].double()
     exact = _least_varying(rows, blocks, least=3)
     if exact[1] and exact[0] < 1e-3:
         return variance_ratio(exact[0], groups=len(rows) // exact[1], n=len(rows)), exact[1]
