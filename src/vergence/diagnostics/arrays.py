@@ -36,7 +36,15 @@ def chunks(h: Array, name: str = "h") -> Iterator[Tensor]:
 
 def loaded(h: Array, name: str = "h") -> Tensor:
     """All rows in memory, checked."""
-    return torch.cat(list(chunks(h, name)))
+    rows, start = torch.empty(0), 0
+    for chunk in chunks(h, name):
+        if not start:
+            if len(chunk) == len(h):
+                return chunk
+            rows = chunk.new_empty(len(h), chunk.shape[1])  # once: joining the chunks would hold all rows twice
+        rows[start : start + len(chunk)] = chunk
+        start += len(chunk)
+    return rows
 
 
 def sampled(h: Array, count: int, *, seed: int, name: str = "h") -> Tensor:

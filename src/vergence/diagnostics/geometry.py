@@ -16,7 +16,7 @@ from vergence.diagnostics.estimate import Estimate
 ANCHORS = 4096  # rows compared with all others; their sampling error is in the interval
 CANDIDATES = 50_000  # rows that anchors are compared with
 RESAMPLES = 200
-TILE = 1024
+TILE = 256  # anchors at a time: 256 x 50,000 float32 scores are 50 MB
 
 
 def alignment(z1: Array, z2: Array, *, alpha: float = 2.0) -> Estimate:
