@@ -3,6 +3,9 @@
 Two tables run: every row of DIAGNOSTICS whose arguments are there is measured, every row of FAULTS is looked for.
 """
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from vergence.diagnostics import measures
 from vergence.diagnostics.collapse import Collapse, collapse
 from vergence.diagnostics.copies import Copies, duplicates
@@ -99,7 +102,7 @@ DIAGNOSTICS = Table(
 )
 
 
-def measure(h: object, *, rows: object = None, **given: object) -> dict[str, Measured]:
+def measure(h: Any, *, rows: Mapping[str, Callable[..., Any]] | None = None, **given: Any) -> dict[str, Measured]:
     """Every row of ``rows`` (DIAGNOSTICS) whose arguments are among ``h, z1, z2, labels, seed, objective, loss``."""
     return measures.measure(gather(h, **given), DIAGNOSTICS if rows is None else rows)
 

@@ -36,7 +36,15 @@ def chunks(h: Array, name: str = "h") -> Iterator[Tensor]:
 
 def loaded(h: Array, name: str = "h") -> Tensor:
     """All rows in memory, checked."""
-    return torch.cat(list(chunks(h, name)))
+    rows, start = torch.empty(0), 0
+    for chunk in chunks(h, name):
+        if not start:
+            if len(chunk) == len(h):
+                return chunk
+            rows = chunk.new_empty(len(h), chunk.shape[1])  # once: joining the chunks would hold all rows twice
+        rows[start : start + len(chunk)] = chunk
+        start += len(chunk)
+    return rows
 
 
 def sampled(h: Array, count: int, *, seed: int, name: str = "h") -> Tensor:
@@ -91,7 +99,16 @@ def not_finite(h: Array) -> np.ndarray:
 def unit(h: Tensor) -> Tensor:
     """Rows divided by their length; a row of zeros stays zero. Squares of 1e20 or 1e-30 are never formed."""
     tiny = torch.finfo(h.dtype).tiny
-    return torch.nn.functional.normalize(h / h.abs().amax(dim=1, keepdim=True).clamp(min=tiny), dim=1, eps=tiny)
+    largest = torch.maximum(h.amax(dim=1, keepdim=True), -h.amin(dim=1, keepdim=True))
+    if not bool(((largest == 0) | ((largest > 1e-15) & (largest < 1e15))).all()):
+        h = h / largest.clamp(min=tiny)
+    return torch.nn.functional.normalize(h, dim=1, eps=tiny)
+
+
+def lengths(rows: Tensor) -> Tensor:
+    """Euclidean lengths that neither overflow nor underflow."""
+    largest = rows.abs().amax(dim=1)
+    return largest * (rows / largest.clamp(min=torch.finfo(rows.dtype).tiny)[:, None]).norm(dim=1)
 
 
 def tensor(values: Array) -> Tensor:

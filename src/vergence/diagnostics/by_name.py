@@ -30,6 +30,10 @@ class Given:
             self.values[name] = self.call(self.derived[name])
         return self.values[name]
 
+    def get(self, name: str) -> Any:
+        """The value, or None where it cannot be had."""
+        return self[name] if name in self else None  # noqa: SIM401
+
     def has_all_for(self, function: Maker) -> bool:
         """Whether every argument without a default is there. Deriving may show that a thing does not apply: None."""
         return all(name in self for name in needed(function)) and all(

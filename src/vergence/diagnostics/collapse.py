@@ -6,7 +6,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from vergence.diagnostics.arrays import Array, chosen_rows, loaded, sampled, unit
+from vergence.diagnostics.arrays import CHUNK, Array, chosen_rows, loaded, sampled, unit
 from vergence.diagnostics.geometry import ANCHORS, neighbors
 from vergence.diagnostics.spectrum import dead_directions, entropy_rank
 
@@ -94,14 +94,23 @@ def _judged(
 
 def _centered_values(rows: Tensor) -> Tensor:
     """Singular values around the mean, largest first, from the smaller of the two products."""
-    centered = rows.double() - rows.double().mean(dim=0)
-    n, d = centered.shape
-    gram = centered @ centered.T if n <= d else centered.T @ centered
+    n, d = rows.shape
+    if n <= d:
+        centered = rows.double() - rows.double().mean(dim=0)
+        gram = centered @ centered.T
+    else:
+        mean = rows.mean(dim=0, dtype=torch.float64)
+        gram = torch.zeros(d, d, dtype=torch.float64, device=rows.device)
+        for part in rows.split(CHUNK):  # all rows in float64 would be twice their memory
+            centered = part.double() - mean
+            gram.addmm_(centered.T, centered)
     return torch.linalg.eigvalsh(gram).clamp(min=0).flip(0).sqrt()
 
 
 def _tightness(rows: Tensor, *, seed: int) -> float:
     anchors = torch.from_numpy(chosen_rows(len(rows), ANCHORS, seed=seed)).to(rows.device)
     nearest, _ = neighbors(rows, anchors, k=min(NEIGHBOR, len(rows) - 1))
-    typical = 1 - rows.double().mean(dim=0).square().sum() * len(rows) / (len(rows) - 1) + 1 / (len(rows) - 1)
+    typical = (
+        1 - rows.mean(dim=0, dtype=torch.float64).square().sum() * len(rows) / (len(rows) - 1) + 1 / (len(rows) - 1)
+    )
     return float((1 - nearest[:, -1].double().median()).clamp(min=0) / typical.clamp(min=1e-12))

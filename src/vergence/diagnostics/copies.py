@@ -57,7 +57,7 @@ def copies(body: Bench, exact: int, n: int) -> Copies:
     References:
         Facco et al. (2017), the dimension from two neighbors. https://doi.org/10.1038/s41598-017-11873-y
     """
-    squared = (-trials.euclidean(trials.clipped(body.rows))).clamp(min=0).double()
+    squared = (-trials.euclidean(body.rows)).clamp(min=0).double()
     squared.fill_diagonal_(torch.inf)
     k = min(RANK, body.n - 1)
     nearest = squared.topk(k, dim=1, largest=False)

@@ -20,7 +20,7 @@ from vergence.diagnostics.by_name import Given, Maker
 from vergence.diagnostics.collapse import Collapse, collapse
 from vergence.diagnostics.estimate import Estimate, mean
 from vergence.diagnostics.faults import FAULTS, learning, pairs, rows
-from vergence.diagnostics.findings import ABOUT, Finding, Verdict, faults_only, group_verdict
+from vergence.diagnostics.findings import ABOUT, LEVELS, Finding, Verdict, faults_only, group_verdict
 from vergence.diagnostics.grouping import groups
 from vergence.diagnostics.label_trials import comparable, judged
 from vergence.diagnostics.measures import Measured
@@ -102,7 +102,7 @@ def gather(h: Array, **values: Any) -> Given:
     z1, z2, labels = (values.get(name) for name in ("z1", "z2", "labels"))
     if (z1 is None) != (z2 is None):
         raise ValueError("Give both views, z1 and z2, or neither")
-    if z1 is not None and not (len(z1) == len(z2) == n):
+    if z1 is not None and z2 is not None and not (len(z1) == len(z2) == n):
         raise ValueError(f"z1 {list(z1.shape)} and z2 {list(z2.shape)} must have a row for each of {n} of h")
     targets = None if labels is None else labels_for(labels, n)
     known = learning.known(values.get("objective"), values.get("projector"))
@@ -120,7 +120,7 @@ def find(given: Given, table: Mapping[str, Callable[..., Any]] = FAULTS) -> tupl
             continue
         finding = given.call(detector)
         if finding is not None:
-            found.append((("fault", "note", "unknown").index(finding.level), getattr(detector, "order", 999), finding))
+            found.append((LEVELS.index(finding.level), getattr(detector, "order", 999), finding))
     return tuple(finding for *_, finding in sorted(found, key=lambda entry: entry[:2]))
 
 
@@ -135,7 +135,7 @@ def overall(findings: tuple[Finding, ...], given: Given) -> Verdict:
     evidence = tuple(finding.sentence for finding in findings)
     if n < rows.FEW_ROWS:
         return Verdict("too few rows", f"{n} rows are too few to tell whether anything is wrong.", evidence)
-    reading = given["reading"] if "reading" in given else None  # noqa: SIM401 - not a mapping
+    reading = given.get("reading")
     if reading is not None and reading.verdict != "unknown":
         return _of_the_loss(reading, given, evidence)
     telling = _telling(given)
@@ -185,6 +185,10 @@ def _zeros(norms_of_h: geometry.Norms) -> int:
 
 def _steadiness(steady: tuple[Estimate, int]) -> Estimate:
     return steady[0]
+
+
+def _steady_z1(z1: Array, seed: int = 0) -> tuple[Estimate, int]:
+    return measures.steadiness(z1, seed=seed)
 
 
 def _block(steady: tuple[Estimate, int]) -> int:
@@ -331,6 +335,7 @@ DERIVED: dict[str, Maker] = {
     "steady": measures.steadiness,
     "steadiness": _steadiness,
     "block": _block,
+    "steady_z1": _steady_z1,
     "norms_of_h": _norms_of_h,
     "norms_of_z1": _norms_of_z1,
     "zeros": _zeros,

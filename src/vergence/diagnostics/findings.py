@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar
 from vergence.diagnostics.estimate import Estimate
 
 About = Literal["rows", "pairs", "learning"]
-Level = Literal["fault", "note", "unknown"]
+LEVELS = ("fault", "note", "unknown")
 Detector = TypeVar("Detector", bound=Callable[..., Any])
 
 ABOUT: tuple[About, ...] = ("rows", "pairs", "learning")
@@ -27,7 +27,7 @@ class Finding:
     sentence: str
     measurement: str
     advice: str
-    level: Level = "fault"
+    level: str = "fault"
     cost: Estimate | None = None
     remedy: str | None = None
     gain: Estimate | None = None

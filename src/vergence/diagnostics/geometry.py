@@ -10,12 +10,13 @@ from torch import Tensor
 
 from vergence.diagnostics import estimate
 from vergence.diagnostics.arrays import Array, chosen_rows, chunks, labels_for, loaded, sampled, shape, unit
+from vergence.diagnostics.arrays import lengths as row_lengths
 from vergence.diagnostics.estimate import Estimate
 
 ANCHORS = 4096  # rows compared with all others; their sampling error is in the interval
 CANDIDATES = 50_000  # rows that anchors are compared with
 RESAMPLES = 200
-TILE = 1024
+TILE = 256  # anchors at a time: 256 x 50,000 float32 scores are 50 MB
 
 
 def alignment(z1: Array, z2: Array, *, alpha: float = 2.0) -> Estimate:
@@ -117,7 +118,7 @@ class Norms:
 
 def norms(h: Array) -> Norms:
     """Lengths of the rows: what a normalized objective never sees."""
-    lengths = torch.cat([chunk.norm(dim=1) for chunk in chunks(h)]).double().cpu().numpy()
+    lengths = torch.cat([row_lengths(chunk.double()) for chunk in chunks(h)]).cpu().numpy()
     mean = estimate.mean(lengths)
     return Norms(mean, float(lengths.std() / mean.value) if mean.value else math.nan, int((lengths == 0).sum()))
 

@@ -40,7 +40,7 @@ def groups(body: Bench, seed: int = 0) -> Grouping | None:
     Tried: halves of the file, two means, two Gaussians, the slowest vibration of the neighbor graph, two lengths. With
     labels, groups must cut across classes; without, only a split with almost no neighbors across is worth a word.
     """
-    if body.n < 60:
+    if body.n < 60 or float(body.rows.var(dim=0).sum()) < 1e-12:
         return None
     found = [Grouping(member, *_parted(member, body)) for member in _candidates(body, seed)]
     found = [group for group in found if group.part >= SMALLEST and group.crossing < APART]
@@ -52,7 +52,8 @@ def groups(body: Bench, seed: int = 0) -> Grouping | None:
     measured = _measured(best, body)
     commonest = float(torch.bincount(body.labels).max()) / body.n
     knows = (measured.across - commonest) < USELESS * (measured.within - commonest)
-    return measured if knows and trials.costly(measured.cost, least=0.05) else None
+    costs = measured.cost is not None and trials.costly(measured.cost, least=0.05)
+    return measured if knows and costs else None
 
 
 def association(member: Tensor, labels: Tensor) -> float:

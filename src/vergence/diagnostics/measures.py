@@ -33,7 +33,7 @@ Row = TypeVar("Row", bound=Callable[..., Any])
 PAIRS = 4096  # rows compared with each other where all would not fit
 STEADY_ROWS = 64 * 512  # rows whose blocks are compared
 BLOCKS = (512, 256, 128, 64, 32, 16)  # batch sizes that rows may have been normalized in
-LEAST_BLOCKS = 8  # blocks without which the variance of their means says nothing
+LEAST_BLOCKS = 4  # blocks without which the variance of their means says nothing
 
 
 @dataclass(frozen=True)
@@ -336,8 +336,8 @@ def steadiness(
     """
     n, _ = shape(h)
     start = int(torch.randint(max(1, n - STEADY_ROWS + 1), (1,), generator=torch.Generator().manual_seed(seed)))
-    rows = loaded(h[start : start + STEADY_ROWS]).double()
-    rows = rows[:, torch.linspace(0, rows.shape[1] - 1, min(rows.shape[1], 256)).long()]
+    rows = loaded(h[start : start + STEADY_ROWS])
+    rows = rows[:, torch.linspace(0, rows.shape[1] - 1, min(rows.shape[1], 256)).long()].double()
     exact = _least_varying(rows, blocks, least=3)
     if exact[1] and exact[0] < 1e-3:
         return variance_ratio(exact[0], groups=len(rows) // exact[1], n=len(rows)), exact[1]

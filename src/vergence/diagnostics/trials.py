@@ -7,12 +7,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from vergence.diagnostics.arrays import Array, drawn_rows, labels_for, rows_at, shape, unit
+from vergence.diagnostics.arrays import Array, drawn_rows, labels_for, lengths, rows_at, shape, unit
 from vergence.diagnostics.estimate import Estimate, share
 
 SAMPLE = 1500  # rows that trials run on: a difference of .02 is then about 2.5 standard errors
@@ -26,7 +27,7 @@ class Bench:
     """A sample of the rows, in file order, rescaled so that their median length is 1; with labels where there are."""
 
     rows: Tensor  # float64
-    labels: Tensor | None
+    labels: Any  # a tensor 0 ... K - 1, or None
     index: np.ndarray  # where the rows stand in the file
     scale: float  # the median length that was divided by
 
@@ -53,7 +54,7 @@ class Bench:
         return tuple(self.similarity.topk(min(2 * K, self.n - 1), dim=1))  # type: ignore[return-value]
 
     @cached_property
-    def correct(self) -> Tensor | None:
+    def correct(self) -> Any:
         """Which rows their neighbors classify correctly, as the rows are."""
         return None if self.labels is None else voted(self.nearest[1], self.labels) == self.labels
 
@@ -72,12 +73,6 @@ def bench(h: Array, labels: Array | None = None, seed: int = 0) -> Bench:
     typical = lengths(rows)
     scale = float(typical[typical > 0].median()) if bool((typical > 0).any()) else 1.0
     return Bench(rows / scale, None if targets is None else targets[torch.from_numpy(index)], index, scale)
-
-
-def lengths(rows: Tensor) -> Tensor:
-    """Euclidean lengths that neither overflow nor underflow."""
-    largest = rows.abs().amax(dim=1)
-    return largest * (rows / largest.clamp(min=torch.finfo(rows.dtype).tiny)[:, None]).norm(dim=1)
 
 
 def without_self(scores: Tensor) -> Tensor:

@@ -43,7 +43,7 @@ def complete_collapse(
     views. In a training run the embeddings are judged as its loss sees them, by their directions.
     """
     advice = "Raise what keeps embeddings apart, or restore the stop-gradient and the predictor."
-    override = "--optim.learning-rate 0.001"
+    override: str | None = "--optim.learning-rate 0.001"
     views = [view.variance for view in (collapse_of_z1, collapse_of_z2) if view is not None]
     if trained and views and max(views) < COINCIDE:
         sentence = f"To the loss embeddings nearly coincide: their mean cosine is {1 - views[0]:.4f}."
