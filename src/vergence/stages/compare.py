@@ -1,19 +1,17 @@
 """``vergence compare``: what the results of several runs say side by side, of like with like."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from vergence import report
 from vergence.diagnostics import selection
-from vergence.diagnostics.selection import Ranking
+from vergence.diagnostics.selection import Ranking, unlike
+from vergence.methods import customized
 from vergence.runs import results
 from vergence.runs.results import TRAINED, Answer, Results
 from vergence.runs.run import Run, write_bytes
-
-# Runs that differ here were not given the same problem: their accuracies and losses are not comparable.
-SAME_DATA = ("data", "limit", "size")
-# Losses of runs that differ here have different scales, so that only thermometer positions are comparable.
-SAME_LOSS = ("method", "batch", "objective", "heads")
 
 
 def compare(runs: tuple[Path, ...], *, output: Path | None = None) -> Answer:
@@ -32,15 +30,18 @@ def compare(runs: tuple[Path, ...], *, output: Path | None = None) -> Answer:
         ]
     if len(groups) > 1:
         lines.append("These runs were trained on different data: numbers of different groups are not comparable.")
-    rankings = {name: _ranked(members) for name, members in groups.items()}
-    lines += [order(ranking) for found in rankings.values() for ranking in found]
+    found = {name: _ranked(members) for name, members in groups.items()}
+    rankings = [ranking for ranked, _ in found.values() for ranking in ranked]
+    refusals = [f"{name}: {why}" for name, (_, why) in found.items() if why]
+    lines += [*refusals, *(order(ranking) for ranking in rankings)]
     if output is not None:
         write_bytes(Path(output), report.compare([Path(path) for path in runs]).encode())
         lines.append(f"Page: {output}")
     values = {
         "runs": {str(path): cells(Run(path)) for path in runs},
         "groups": {name: [str(path) for path in members] for name, members in groups.items()},
-        "selection": [ranking.to_dict() for found in rankings.values() for ranking in found],
+        "selection": [ranking.to_dict() for ranking in rankings],
+        "not_ranked": refusals,
     }
     return Answer(tuple(lines), values)
 
@@ -76,30 +77,48 @@ def cells(run: Run) -> dict[str, str]:
     return line
 
 
-def label_free(found: Mapping[str, Results]) -> tuple[Ranking, ...]:
-    """Rows ranked by each label-free score; where all have labels, how well each score ranked them."""
+def label_free(
+    found: Mapping[str, Results], settings: Mapping[str, Mapping[str, Any]]
+) -> tuple[tuple[Ranking, ...], str | None]:
+    """Runs ranked by each label-free score, or why they are not; where all have labels, how well each score ranked.
+
+    Without labels only runs on the same data, with the same augmentation and family of encoders are ranked.
+    """
     accuracy = {name: probe for name, each in found.items() if (probe := _probed(each)) is not None}
+    judged = accuracy if len(accuracy) == len(found) else None
     numbers = {name: {key: entry.value for key, entry in each.diagnostics.items()} for name, each in found.items()}
-    return selection(numbers, accuracy if len(accuracy) == len(found) else None)
+    return selection(numbers, judged, settings), None if judged else unlike(settings)
+
+
+def alike_by(run: Run) -> dict[str, Any]:
+    """What runs must have in common to be ranked together without labels."""
+    config = run.config
+    method = customized(config.method, heads=config.heads, objective=config.objective)
+    return {
+        "data": (config.data, config.limit, config.size),
+        "views": (config.views, config.view),
+        "encoder": config.encoder,
+        "objective": method.objective,
+        "hyperparameters": method.reading(),
+        "batch": config.batch,
+    }
 
 
 def order(ranking: Ranking) -> str:
     """The runs from best to worst by a score, and how well it agrees with the probe."""
-    line = f"By {ranking.score}: {' > '.join(ranking.runs)}"
-    if ranking.agreement is None or ranking.interval is None:
+    line = f"By {ranking.score}{' (experimental)' * ranking.experimental}: {' > '.join(ranking.runs)}"
+    if ranking.agreement is None or ranking.interval is None or math.isnan(ranking.agreement):
         return line
     low, high = ranking.interval
     return f"{line} (rank correlation with the probe {ranking.agreement:.2f} [{low:.2f}, {high:.2f}])"
 
 
-def _ranked(members: Sequence[Path]) -> tuple[Ranking, ...]:
-    """Label-free rankings of one group; losses take part only where they have one scale."""
+def _ranked(members: Sequence[Path]) -> tuple[tuple[Ranking, ...], str | None]:
+    """Label-free rankings of one group, or why there are none."""
     found = {str(path): each for path in members if (each := results.read(path)) is not None}
     if len(found) < 2:
-        return ()
-    configs = [Run(path).config for path in found]
-    one_scale = all(getattr(each, key) == getattr(configs[0], key) for each in configs for key in SAME_LOSS)
-    return tuple(ranking for ranking in label_free(found) if one_scale or ranking.score != "held_out_loss")
+        return (), None
+    return label_free(found, {name: alike_by(Run(name)) for name in found})
 
 
 def _table(rows: Mapping[str, Mapping[str, str]]) -> list[str]:

@@ -196,12 +196,14 @@ def of_loss(
 def of_several(targets: tuple[Any, ...], *, fail_on: str = "", **options: Any) -> Answer:
     """Several runs or files of embeddings: the verdict on each, and which of them may be ranked, by what."""
     found = {str(target): _one(target, **options) for target in targets}
-    rankings = compare.label_free(found) if len(found) > 1 else ()
+    settings = {str(target): compare.alike_by(Run(target)) if _is_run(target) else {} for target in targets}
+    rankings, refusal = compare.label_free(found, settings) if len(found) > 1 else ((), None)
     lines = [f"{name}: {next(iter(spoken(each)))}" for name, each in found.items()]
-    lines += [compare.order(ranking) for ranking in rankings]
+    lines += [refusal] * bool(refusal) + [compare.order(ranking) for ranking in rankings]
     answer = {
         "targets": {name: each.to_dict() for name, each in found.items()},
         "selection": [ranking.to_dict() for ranking in rankings],
+        "not_ranked": refusal,
     }
     return Answer(tuple(lines), answer, failed=any(_alarmed(each, fail_on) for each in found.values()))
 
