@@ -199,7 +199,7 @@ def of_several(targets: tuple[Any, ...], *, fail_on: str = "", **options: Any) -
     settings = {str(target): compare.alike_by(Run(target)) if _is_run(target) else {} for target in targets}
     rankings, refusal = compare.label_free(found, settings) if len(found) > 1 else ((), None)
     lines = [f"{name}: {next(iter(spoken(each)))}" for name, each in found.items()]
-    lines += [refusal] * bool(refusal) + [compare.order(ranking) for ranking in rankings]
+    lines += [*([refusal] if refusal else []), *(compare.order(ranking) for ranking in rankings)]
     answer = {
         "targets": {name: each.to_dict() for name, each in found.items()},
         "selection": [ranking.to_dict() for ranking in rankings],
