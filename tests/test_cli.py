@@ -13,6 +13,7 @@ from safetensors.numpy import load_file
 
 from vergence import cli
 from vergence.cli import main
+from vergence.runs.results import Answer
 
 QUICK = ["--epochs", "2", "--batch", "64", "--limit", "200", "--quiet"]
 
@@ -176,7 +177,7 @@ def test_options_that_a_run_would_ignore_are_refused_by_name(run, capsys):
 
 
 def test_a_mistake_of_ours_is_said_to_be_one_and_has_a_status_of_its_own(monkeypatch, capsys):
-    monkeypatch.setattr("vergence.cli.listing", lambda arguments: {}["missing"])
+    monkeypatch.setattr("vergence.stages.list.list", lambda **options: {}["missing"])
     assert main(["list"]) == 70
     assert "This is a bug in Vergence: KeyError" in capsys.readouterr().err
     with pytest.raises(KeyError):
@@ -184,16 +185,16 @@ def test_a_mistake_of_ours_is_said_to_be_one_and_has_a_status_of_its_own(monkeyp
 
 
 def test_a_warning_is_one_plain_line(monkeypatch, capsys):
-    monkeypatch.setattr("vergence.cli.listing", lambda arguments: warned())
+    monkeypatch.setattr("vergence.stages.list.list", lambda **options: warned())
     assert main(["list"]) == 0
     assert capsys.readouterr().err == "Note: Mind the gap.\n"
 
 
-def warned() -> int:
+def warned() -> Answer:
     for _ in range(2):
         warnings.warn_explicit("Mind\n the gap.", UserWarning, cli.__file__, 1)
         warnings.warn_explicit("Written for programmers.", UserWarning, "/elsewhere/library.py", 1)
-    return 0
+    return Answer((), {})
 
 
 @pytest.fixture(scope="module")

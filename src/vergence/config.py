@@ -197,8 +197,9 @@ class Config:
             heads = {key: tables.Parameter(key, "", getattr(Method, key)) for key in HEADS}
             self._set("heads", ranges.checked(self.heads, heads, "heads"))
         for field_name, room, chosen in (("view", "views", self.views), ("backbone", "encoders", self.encoder)):
-            if not is_foreign(chosen):
-                known = automatic_options(room) if chosen == "auto" else tables.keywords(room, chosen)
+            # What ``auto`` will choose is not known yet: its options are checked when it is settled.
+            if not is_foreign(chosen) and chosen != "auto":
+                known = tables.keywords(room, chosen)
                 self._set(field_name, ranges.checked(getattr(self, field_name), known, field_name))
 
     def _set(self, name: str, options: Options) -> None:
@@ -351,10 +352,13 @@ def is_foreign(name: str) -> bool:
 
 
 def automatic_options(room: str) -> dict[str, tables.Parameter]:
-    """The options of every row that ``auto`` may choose; which of them apply is known when the data are."""
+    """The options of every row that ``auto`` may choose; which of them apply is known when the data are.
+
+    Where two rows have one option of different types, that of the first row counts.
+    """
     column = ("encoders", "views").index(room)
     rows = [name for choice in AUTOMATIC.values() for name in choice[column]]
-    return {key: parameter for name in rows for key, parameter in tables.keywords(room, name).items()}
+    return {key: parameter for name in reversed(rows) for key, parameter in tables.keywords(room, name).items()}
 
 
 def _check_options(room: str, name: str, options: Options) -> None:

@@ -27,6 +27,7 @@ from vergence.diagnostics.spectrum import Spectrum
 from vergence.diagnostics.thermometer import SCALES, Thermometer
 from vergence.diagnostics.trials import Bench
 from vergence.diagnostics.view_trials import Matched
+from vergence.tables import Table
 
 Row = TypeVar("Row", bound=Callable[..., Any])
 
@@ -62,7 +63,7 @@ def shown(heading: str, *, title: str = "") -> Callable[[Row], Row]:
 def measure(given: Given, rows: Mapping[str, Callable[..., Any]]) -> dict[str, Measured]:
     """Every row whose arguments are there; a row that gives None did not apply."""
     found: dict[str, Measured] = {}
-    for name, function in rows.items():
+    for name, function in rows.every() if isinstance(rows, Table) else rows.items():
         if not given.has_all_for(function):
             continue
         value = given.call(function)

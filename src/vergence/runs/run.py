@@ -79,7 +79,7 @@ class Run:
         """
         was = self.config
         changed = {key: pair for key, pair in configs.differences(was, config).items() if key not in RESUMABLE}
-        changed = {key: pair for key, pair in changed.items() if key in was.settings()}
+        changed = {key: pair for key, pair in changed.items() if key in was.settings() or key == "objective.name"}
         if config.epochs > was.epochs:
             changed.pop("epochs")
         own = getattr(METHODS[was.method], "objective", None)  # a method's own objective need not be named

@@ -151,6 +151,7 @@ def of_run(run: Run, *, protocol: str = "lbfgs", layers: bool = False) -> Result
         few_labels=tuple(row for name, arrays in sets.items() for row in few_labels(name, arrays)),
         layers=tuple(probed_layers(run, protocol=protocol)) if layers else (),
         facts=run.read_json("samples.json") or {},
+        unjudged=test.labels is not None and not split,
     )
     found.write(run.path)
     return found
@@ -178,6 +179,7 @@ def of_arrays(
         stored=_pairs(z1, z2, labels),
         accuracy=tuple(accuracies("representations", split, protocol=protocol, seed=seed)) if split else (),
         few_labels=tuple(few_labels("representations", split, seed=seed)) if split else (),
+        unjudged=labels is not None and not split,
     )
 
 
@@ -225,6 +227,7 @@ def assembled(
     trained: bool,
     stored: Mapping[str, Tensor],
     facts: Mapping[str, Any] | None = None,
+    unjudged: bool = False,
     **parts: Any,
 ) -> Results:
     """Results from a diagnosis, the theorems that hold of the stored features, and what else is given."""
@@ -250,12 +253,17 @@ def assembled(
             record(results.Advice, row)
             for row in recommendations(diagnosis.findings, diagnosis.measured, trained=trained)
         ),
-        notes=(*diagnosis.notes, *(each.sentence for each in diagnosis.findings if each.level == "unknown")),
+        notes=(
+            *[UNJUDGED] * unjudged,
+            *diagnosis.notes,
+            *(each.sentence for each in diagnosis.findings if each.level == "unknown"),
+        ),
         **_typed(known),
         **parts,
     )
 
 
+UNJUDGED = "Accuracies are left out: the labels hold no two classes with samples to train and to test on."
 FACTS = ("kind", "shape", "classes", "names", "skipped")
 
 
