@@ -111,7 +111,7 @@ def _best_shift(percentile: Tensor) -> tuple[int, Estimate, tuple[float, float]]
         change = moved - own
         for start, stop in ((0.0, 1.0), (0.25, 1.0), (0.5, 1.0), (0.75, 1.0)):
             part = change[int(start * n) : int(stop * n)].double()
-            error = float(part.std()) / max(1, len(part)) ** 0.5 + 1e-6
+            error = float(part.std(correction=min(1, len(part) - 1))) / max(1, len(part)) ** 0.5 + 1e-6
             ratio = float(part.mean()) / error
             # Rows that match nothing agree by classes here and there: a partner is found where most rows are close.
             close = float(moved[int(start * n) : int(stop * n)].mean()) > CLOSE
