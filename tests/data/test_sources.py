@@ -8,8 +8,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vergence.config import Config
 from vergence.data import SOURCES, from_arrays, load, settled
 from vergence.data.splits import _hashed, fewer, held_out
+from vergence.runs import assembly
 from vergence.tables import UnknownName, keywords, summary
 
 LOCAL = ("digits", "iris", "wine", "breast_cancer")
@@ -304,3 +306,9 @@ def test_a_comma_may_be_part_of_a_path():
 def test_an_unknown_split_lists_the_known_ones():
     with pytest.raises(UnknownName, match="Known: all, test, train, validation"):
         load("digits", split="tset")
+
+
+def test_a_size_or_limit_is_given_in_one_place_only():
+    with pytest.raises(ValueError, match="limit is given twice: limit 50, and in the data 'digits,limit=60'"):
+        assembly.load(Config(data="digits,limit=60", limit=50), "train")
+    assert len(assembly.load(Config(data="digits,limit=60"), "all")) == 60

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from vergence.data.progress import tracked
+from vergence.data.progress import with_progress
 
 CHUNK = 2**20
 TIMEOUT = 30.0  # seconds without a byte
@@ -104,7 +104,7 @@ def _download(file: Published, unfinished: Path) -> None:
         raise
     with answer, unfinished.open("ab" if answer.status == 206 else "wb") as output:
         length = int(answer.headers.get("Content-Length", 0))
-        for block in tracked(
+        for block in with_progress(
             iter(partial(answer.read, CHUNK), b""), total=length, what=f"Downloading {file.name}", size=CHUNK
         ):
             output.write(block)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from safetensors import safe_open
 
-from vergence.data.files import existing_file, loaded, tables, usable_numbers
+from vergence.data.files import array_in, existing_file, tables, usable_numbers
 from vergence.diagnostics.arrays import not_finite
 
 # Names looked for, in this order, in files that hold several arrays.
@@ -77,7 +77,7 @@ def kind(file: Path) -> str:
 
 
 def _npz(file: Path, name: str | None) -> np.ndarray:
-    arrays = loaded(file)
+    arrays = array_in(file)
     return arrays[_chosen(file, arrays, name)]
 
 
@@ -143,7 +143,7 @@ def _chosen(file: Path, names: Iterable[str], name: str | None) -> str:
 
 
 READERS: dict[str, tuple[str, Callable[[Path, str | None], Any]]] = {
-    ".npy": ("a .npy array", lambda file, name: loaded(file)),
+    ".npy": ("a .npy array", lambda file, name: array_in(file)),
     ".npz": ("a zip archive (.npz or .pt)", _npz),
     ".safetensors": ("a safetensors file", _safetensors),
     ".parquet": ("a parquet table", lambda file, name: tables(str(file))["x"]),

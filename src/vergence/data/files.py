@@ -39,15 +39,15 @@ def tables(path: str) -> dict[str, NDArray[Any]]:
     """The named arrays of a file, under the names x, y, x_train, y_train, x_test and y_test."""
     file = existing_file(path)
     if file.suffix == ".npy":
-        return {"x": loaded(file)}
+        return {"x": array_in(file)}
     if file.suffix == ".npz":
-        return _renamed(loaded(file), path)
+        return _renamed(array_in(file), path)
     if file.suffix == ".parquet":
         return _parquet(file)
     raise ValueError(f"{path} ends in {file.suffix or 'nothing'}; arrays are read from .npy, .npz and .parquet.")
 
 
-def loaded(file: Path) -> Any:
+def array_in(file: Path) -> Any:
     """The array of a .npy file, left on disk until it is read, or the dict of arrays of a .npz file."""
     try:
         if file.suffix == ".npy":
@@ -79,7 +79,7 @@ def label_file(path: str) -> NDArray[Any]:
     """One label a sample: a .npy array, or a text file with a label a line."""
     file = existing_file(path)
     if file.suffix == ".npy":
-        return label_values(loaded(file), str(path))
+        return label_values(array_in(file), str(path))
     try:
         return np.array(file.read_text(encoding="utf-8").splitlines())
     except UnicodeDecodeError as error:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from vergence.data.captions import captioned
 from vergence.data.files import existing_file, existing_folder
-from vergence.data.progress import tracked
+from vergence.data.progress import with_progress
 from vergence.data.samples import Samples
 from vergence.data.splits import part
 
@@ -99,7 +99,7 @@ class ImageFiles:
         held = torch.zeros(self.shape, dtype=torch.uint8) if keep else None
         failures: dict[int, str] = {}
         attempts = _in_threads(self._attempt, range(len(self)))
-        for index, outcome in enumerate(tracked(attempts, total=len(self), what="Reading images")):
+        for index, outcome in enumerate(with_progress(attempts, total=len(self), what="Reading images")):
             if isinstance(outcome, str):
                 failures[index] = outcome
             elif held is not None:

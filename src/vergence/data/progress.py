@@ -9,7 +9,7 @@ Item = TypeVar("Item")
 PATIENCE = 3.0  # seconds before a bar appears: shorter waits need no explanation
 
 
-def tracked(items: Iterable[Item], *, total: int, what: str, size: int = 1) -> Iterator[Item]:
+def with_progress(items: Iterable[Item], *, total: int, what: str, size: int = 1) -> Iterator[Item]:
     """The items as they come; each advances by ``size`` a bar that appears when standard error is a terminal."""
     if not sys.stderr.isatty():
         yield from items

@@ -19,7 +19,7 @@ from PIL import Image
 
 from vergence.data.arrays import from_array
 from vergence.data.download import Published, cache, fetched, local_copies, unpacked
-from vergence.data.files import loaded, uncompressed
+from vergence.data.files import array_in, uncompressed
 from vergence.data.samples import Samples
 
 Pixels = NDArray[np.uint8]
@@ -106,7 +106,7 @@ def _samples(name: str, split: str, read: Read, classes: tuple[str, ...]) -> Sam
 
 
 def _npz(archive: Path, split: str) -> tuple[Pixels, NDArray[Any] | None]:
-    found = loaded(archive)
+    found = array_in(archive)
     return found[f"x_{split}"], found[f"y_{split}"]
 
 
@@ -155,7 +155,7 @@ def _sheets(labels: Path, split: str) -> tuple[Pixels, NDArray[Any]]:
     names = [f"data_batch_{number}" for number in range(1, 6)] if split == "train" else ["test_batch"]
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
         sheets = list(pool.map(_sheet, [labels.with_name(f"{name}.webp") for name in names]))
-    return np.concatenate(sheets), loaded(labels)[f"y_{split}"]
+    return np.concatenate(sheets), array_in(labels)[f"y_{split}"]
 
 
 def _sheet(path: Path) -> Pixels:

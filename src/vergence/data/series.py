@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vergence.data.arrays import from_tables
-from vergence.data.files import existing_file, loaded
+from vergence.data.files import array_in, existing_file
 from vergence.data.samples import Samples
 from vergence.data.splits import SALTS, TEST_SHARE, held_out
 from vergence.tables import UnknownName
@@ -34,7 +34,7 @@ def _arrays(file: Path) -> dict[str, NDArray[Any]]:
     if file.suffix == ".tsv":
         return _ucr(file)
     if file.suffix in (".npy", ".npz"):
-        return {"x": loaded(file)} if file.suffix == ".npy" else loaded(file)
+        return {"x": array_in(file)} if file.suffix == ".npy" else array_in(file)
     raise ValueError(f"{file} ends in {file.suffix or 'nothing'}; series are read from .npy, .npz and .tsv.")
 
 

@@ -34,7 +34,7 @@ def chunks(h: Array, name: str = "h") -> Iterator[Tensor]:
         yield chunk
 
 
-def loaded(h: Array, name: str = "h") -> Tensor:
+def as_tensor(h: Array, name: str = "h") -> Tensor:
     """All rows in memory, checked."""
     rows, start = torch.empty(0), 0
     for chunk in chunks(h, name):
@@ -51,7 +51,7 @@ def sampled(h: Array, count: int, *, seed: int, name: str = "h") -> Tensor:
     """At most ``count`` rows chosen at random without repetition, in file order; all of them when they are no more."""
     n, _ = shape(h, name)
     if n <= count:
-        return loaded(h, name)
+        return as_tensor(h, name)
     chosen = chosen_rows(n, count, seed=seed)
     return rows_at(h, chosen, name)
 
@@ -76,7 +76,7 @@ def drawn_rows(n: int, count: int, *, labels: Tensor | None = None, seed: int = 
 
 def rows_at(h: Array, index: np.ndarray, name: str = "h") -> Tensor:
     """The rows with these numbers, in memory, checked."""
-    return loaded(h[torch.from_numpy(index).to(h.device)] if isinstance(h, Tensor) else h[index], name)
+    return as_tensor(h[torch.from_numpy(index).to(h.device)] if isinstance(h, Tensor) else h[index], name)
 
 
 def labels_for(labels: Array, n: int) -> Tensor:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from vergence.diagnostics.arrays import CHUNK, Array, chosen_rows, loaded, sampled, unit
+from vergence.diagnostics.arrays import CHUNK, Array, as_tensor, chosen_rows, sampled, unit
 from vergence.diagnostics.geometry import ANCHORS, neighbors
 from vergence.diagnostics.spectrum import dead_directions, entropy_rank
 
@@ -71,7 +71,7 @@ def collapse(h: Array, *, seed: int = 0) -> Collapse:
 
 def silent_directions(h: Array, found: Collapse) -> Tensor:
     """The directions of unit rows without variance, as columns: those after the live ones."""
-    rows = unit(loaded(h)).double()
+    rows = unit(as_tensor(h)).double()
     _, _, directions = torch.linalg.svd(rows - rows.mean(dim=0), full_matrices=False)
     live = found.room - found.dead
     return directions[live : live + found.dead].T

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from vergence.diagnostics import estimate
-from vergence.diagnostics.arrays import Array, chosen_rows, chunks, labels_for, loaded, sampled, shape, unit
+from vergence.diagnostics.arrays import Array, as_tensor, chosen_rows, chunks, labels_for, sampled, shape, unit
 from vergence.diagnostics.arrays import lengths as row_lengths
 from vergence.diagnostics.estimate import Estimate
 
@@ -153,7 +153,7 @@ def class_sums(rows: Tensor, targets: Tensor) -> Tensor:
 
 
 def _labeled(h: Array, labels: Array) -> tuple[Tensor, Tensor]:
-    rows = unit(loaded(h))
+    rows = unit(as_tensor(h))
     return rows, labels_for(labels, len(rows)).to(rows.device)
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from vergence.diagnostics import geometry
 from vergence.diagnostics import spectrum as spectra
-from vergence.diagnostics.arrays import Array, loaded, sampled, shape
+from vergence.diagnostics.arrays import Array, as_tensor, sampled, shape
 from vergence.diagnostics.by_name import Given
 from vergence.diagnostics.collapse import Collapse
 from vergence.diagnostics.copies import Copies
@@ -337,7 +337,7 @@ def steadiness(
     """
     n, _ = shape(h)
     start = int(torch.randint(max(1, n - STEADY_ROWS + 1), (1,), generator=torch.Generator().manual_seed(seed)))
-    rows = loaded(h[start : start + STEADY_ROWS])
+    rows = as_tensor(h[start : start + STEADY_ROWS])
     rows = rows[:, torch.linspace(0, rows.shape[1] - 1, min(rows.shape[1], 256)).long()].double()
     exact = _least_varying(rows, blocks, least=3)
     if exact[1] and exact[0] < 1e-3:

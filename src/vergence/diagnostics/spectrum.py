@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from vergence.diagnostics import estimate
-from vergence.diagnostics.arrays import Array, chunks, loaded, sampled, shape, unit
+from vergence.diagnostics.arrays import Array, as_tensor, chunks, sampled, shape, unit
 from vergence.diagnostics.estimate import Estimate
 from vergence.diagnostics.geometry import ANCHORS
 
@@ -85,7 +85,7 @@ def moments(h: Array, *, groups: int | None = None) -> Moments | Products:
     n, d = shape(h)
     groups = min(n, groups or (GROUPS if d <= WIDE else GROUPS // 2))
     if n <= d:
-        rows = loaded(h).double()
+        rows = as_tensor(h).double()
         return Products(rows @ rows.T, torch.arange(n, device=rows.device) % groups)
     device = h.device if isinstance(h, Tensor) else "cpu"
     count, total, product = (
@@ -105,7 +105,7 @@ def singular_values(h: Array, *, centered: bool = False) -> Tensor:
     n, d = shape(h)
     if n > d:
         return moments(h, groups=1).singular_values(centered=centered)
-    rows = loaded(h).double()
+    rows = as_tensor(h).double()
     return torch.linalg.svdvals(rows - rows.mean(dim=0) if centered else rows)
 
 
@@ -203,7 +203,7 @@ def lidar(z1: Array, z2: Array) -> float:
         Thilak et al. (2024), Sec. 4. https://arxiv.org/abs/2312.04000
     """
     shape(z1, "z1"), shape(z2, "z2")
-    first, second = loaded(z1, "z1").double(), loaded(z2, "z2").double()
+    first, second = as_tensor(z1, "z1").double(), as_tensor(z2, "z2").double()
     center, half = (first + second) / 2, (first - second) / 2
     center = center - center.mean(dim=0)
     n, d = center.shape

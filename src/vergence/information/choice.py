@@ -30,7 +30,7 @@ from vergence.information.neighbors import duplicates, growth
 from vergence.information.order import order
 from vergence.information.preprocessing import (
     Rows,
-    Samples,
+    Variable,
     categorical,
     checked,
     evenly,
@@ -71,8 +71,8 @@ class Situation(NamedTuple):
 
 
 def estimate(
-    x: Samples,
-    y: Samples,
+    x: Variable,
+    y: Variable,
     *,
     bound: str | Callable[..., Any] = "auto",
     critic: str | Critic = "auto",

@@ -11,7 +11,7 @@ from scipy.stats import rankdata
 from torch import Tensor
 
 Rows = Float[np.ndarray, "n _"]
-Samples = np.ndarray | Tensor
+Variable = np.ndarray | Tensor
 
 # Fewer pairs than this give intervals wider than any answer worth having.
 FEWEST = 50
@@ -28,7 +28,7 @@ FAR = 1e3
 PAIRS_PER_VALUE = 10
 
 
-def checked(x: Samples, y: Samples) -> tuple[np.ndarray, np.ndarray]:
+def checked(x: Variable, y: Variable) -> tuple[np.ndarray, np.ndarray]:
     """The two variables as float64 ``[n, d]`` arrays, or an error that says what is wrong with them."""
     rows = _rows("x", x), _rows("y", y)
     if len(rows[0]) != len(rows[1]):
@@ -125,7 +125,7 @@ def evenly(n: int, most: int) -> np.ndarray:
     return np.arange(n) if n <= most else np.linspace(0, n - 1, most).astype(int)
 
 
-def _rows(name: str, samples: Samples) -> np.ndarray:
+def _rows(name: str, samples: Variable) -> np.ndarray:
     values = samples.detach().cpu().numpy() if isinstance(samples, Tensor) else np.asarray(samples)
     if values.dtype.kind in "OUS":
         values = np.unique(values, return_inverse=True)[1].reshape(values.shape)

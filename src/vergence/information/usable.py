@@ -10,7 +10,7 @@ from sklearn.model_selection import KFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 
-from vergence.information.preprocessing import Rows, Samples, categorical, checked, codes
+from vergence.information.preprocessing import Rows, Variable, categorical, checked, codes
 from vergence.tables import Table
 
 FAMILIES = Table(
@@ -27,7 +27,7 @@ OLD_NAMES = {"neighbors": "neighbors"}
 MOST_PAIRS = 1000
 
 
-def usable_information(x: Samples, y: Samples, *, family: str = "linear", folds: int = 5, seed: int = 0) -> float:
+def usable_information(x: Variable, y: Variable, *, family: str = "linear", folds: int = 5, seed: int = 0) -> float:
     r"""V-information: by how much predictors of one family predict y better when they see x, in nats on unseen pairs.
 
     :math:`H_V(Y) - H_V(Y \mid X)`, between zero (no predictor of the family can use x) and, up to sampling, the mutual
@@ -46,7 +46,7 @@ def usable_information(x: Samples, y: Samples, *, family: str = "linear", folds:
     return float(np.mean([_number_gain(rows, targets, train, test) for train, test in parts]))
 
 
-def wasserstein_dependency(x: Samples, y: Samples, *, seed: int = 0) -> float:
+def wasserstein_dependency(x: Variable, y: Variable, *, seed: int = 0) -> float:
     """How far pairs must move to become independent ones: the earth mover's distance, in units of the columns.
 
     Less the same distance between two independent shuffles, which is what sampling alone costs; so it is near zero for

@@ -12,7 +12,7 @@ from torch import Tensor
 from vergence.types import FloatImages, Images
 from vergence.views.geometry import Resized
 from vergence.views.recipe import Recipe, require
-from vergence.views.steps import Draws, Step, image_recipe, plain_image
+from vergence.views.steps import Draws, Transformation, image_recipe, plain_image
 
 Matrices = Float[Tensor, "n 2 3"]
 Knots = Float[Tensor, "n 2 k k"]
@@ -49,9 +49,9 @@ def glyph(
         largest = LARGEST.get(name, 1.0)
         require(0 <= value <= largest, name, value, f"in [0, {largest:g}]")
     steps = [
-        Step(partial(_bends, warp=warp), partial(warp_images, size=size)),
-        Step(partial(_tones, tone=tone), _tint),
-        Step(partial(_rectangles, cover=cover), _cover),
+        Transformation(partial(_bends, warp=warp), partial(warp_images, size=size)),
+        Transformation(partial(_tones, tone=tone), _tint),
+        Transformation(partial(_rectangles, cover=cover), _cover),
     ]
     description = " + ".join(f"{name} {value:g}" for name, value in options.items() if value) or "no transformation"
     return image_recipe(steps, draws=DRAWS, description=description, size=size)

@@ -5,7 +5,17 @@ from functools import partial
 
 from vergence.views.halves import same
 from vergence.views.recipe import Recipe, View, require
-from vergence.views.steps import DRAWS, Step, distort, drop_color, image_recipe, look, soften, through, turn_around
+from vergence.views.steps import (
+    DRAWS,
+    Transformation,
+    distort,
+    drop_color,
+    image_recipe,
+    look,
+    soften,
+    through,
+    turn_around,
+)
 
 SHARP = 32  # pixels: SimCLR's own CIFAR-10 recipe does not blur (Appendix B.9)
 LOCAL = 96 / 224  # side of SwAV's and DINO's local crops, as a share of that of the global ones
@@ -110,7 +120,7 @@ def from_letters(letters: str, *, size: int | None = None, strength: float = 0.5
     return simclr(size=size, crop=crop, blur=blur, gray=gray, color=color, flip=flip, strength=strength)
 
 
-def _tints(*, blur: bool | None, gray: bool, color: bool, strength: float) -> list[Step]:
+def _tints(*, blur: bool | None, gray: bool, color: bool, strength: float) -> list[Transformation]:
     """What SimCLR does to the pixels after cropping."""
     require(0 <= strength <= 2.5, "strength", strength, "in [0, 2.5]: beyond it the hue would turn by more than half")
     steps = [distort(strength=strength)] * color + [drop_color()] * gray

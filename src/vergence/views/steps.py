@@ -35,14 +35,14 @@ CACHED = 2**19  # numbers in a chunk, so that it stays in a core's cache with it
 
 
 @dataclass(frozen=True)
-class Step:
+class Transformation:
     """A transformation: ``choose(draws, height, width)`` gives each sample's parameters, ``apply`` uses them."""
 
     choose: Callable[..., tuple[Tensor, ...]]
     apply: Callable[..., FloatImages]
 
 
-def image_recipe(steps: Sequence[Step], *, draws: int, description: str, size: int | None = None) -> Recipe:
+def image_recipe(steps: Sequence[Transformation], *, draws: int, description: str, size: int | None = None) -> Recipe:
     """Two views of an image, each made by the steps in turn from that many uniform draws."""
     draw = partial(through, steps=steps, draws=draws)
     return Recipe("image", (draw, draw), partial(plain_image, size=size), description)
@@ -58,7 +58,7 @@ def plain_image(x: Images, *, size: int | None = None) -> Resized:
     return resample(x, *lattice(windows, torch.zeros(n, dtype=torch.bool), (height, width), (size, size)))
 
 
-def through(x: Images, keys: Keys, *, steps: Sequence[Step], draws: int) -> Resized:
+def through(x: Images, keys: Keys, *, steps: Sequence[Transformation], draws: int) -> Resized:
     """One view of each image: the steps in turn, their parameters chosen from ``draws`` uniform numbers a key."""
     _keep_freed_memory()
     x = x if x.dtype == torch.uint8 else x.float()
@@ -77,29 +77,29 @@ def through(x: Images, keys: Keys, *, steps: Sequence[Step], draws: int) -> Resi
     return whole.contiguous(memory_format=torch.channels_last) if last else whole
 
 
-def look(*, size: int | None, scale: Scale | None, flip: bool, share: float = 1.0) -> Step:
+def look(*, size: int | None, scale: Scale | None, flip: bool, share: float = 1.0) -> Transformation:
     """Crop (unless ``scale`` is None), resize to ``size`` or a ``share`` of the sides, and flip, in one resampling."""
-    return Step(partial(_lattice, size=size, scale=scale, flip=flip, share=share), resample)
+    return Transformation(partial(_lattice, size=size, scale=scale, flip=flip, share=share), resample)
 
 
-def distort(*, strength: float) -> Step:
+def distort(*, strength: float) -> Transformation:
     """Color distortion: brightness, contrast, saturation and hue."""
-    return Step(partial(_distortion, strength=strength), jitter)
+    return Transformation(partial(_distortion, strength=strength), jitter)
 
 
-def drop_color() -> Step:
+def drop_color() -> Transformation:
     """Color dropping: the gray of each pixel in every channel."""
-    return Step(_grayed, _drop_color)
+    return Transformation(_grayed, _drop_color)
 
 
-def soften(*, above: int) -> Step:
+def soften(*, above: int) -> Transformation:
     """Gaussian blur of images larger than ``above`` pixels."""
-    return Step(_softness, partial(_soften, above=above))
+    return Transformation(_softness, partial(_soften, above=above))
 
 
-def turn_around() -> Step:
+def turn_around() -> Transformation:
     """Quarter turns, all four equally likely; of an image that is not square, none or a half turn."""
-    return Step(_turns, _turn_around)
+    return Transformation(_turns, _turn_around)
 
 
 @cache
