@@ -128,6 +128,12 @@ def label_noise(
         )
         advice = "Look at the contradicted samples; accuracies measured with these labels are too low by about as much."
         return Finding("label noise", "pairs", sentence, "confident_errors", advice, "fault", found)
+    if wrong > 0.05 and noise.evidence > 0.2:
+        sentence = (
+            f"About {100 * wrong:.0f} % of labels may be wrong at random, but the evidence is weak: rows contradict "
+            f"{100 * judged.error:.0f} % of the labels, and classes that overlap may be the reason."
+        )
+        return Finding("label noise", "pairs", sentence, "confident_errors", "", "unknown")
     if judged.error > HIDDEN:
         sentence = (
             f"Rows contradict {100 * judged.error:.0f} % of the labels: here wrong labels cannot be told from classes "
@@ -138,9 +144,13 @@ def label_noise(
 
 
 def _noisy(noise: Noise, error: float, n: int) -> bool:
-    """Strong evidence; or some, where rows are good; or errors as frequent among the surest rows as anywhere."""
+    """Strong evidence; or some of much noise; or errors as frequent among the surest rows as anywhere.
+
+    On the development half of benchmarks/foreign (1,000 rows, 42 clean sets) the most evidence for a share above .03 of
+    wrong labels was 1.1 nats, for a share of .05; with 15 % of labels drawn again, 1.3 to 18 in two thirds of the sets.
+    """
     strong = noise.evidence > 3 and noise.share > 0.05
-    some = noise.evidence > 0.8 and noise.share > 0.07 and error < HIDDEN
+    some = noise.evidence > (0.8 if error < HIDDEN else 1.2) and noise.share > 0.07
     even = n >= 500 and 0.25 < error < 0.45 and noise.surest > EVENLY * error
     return strong or some or even
 
