@@ -18,8 +18,9 @@ from vergence import data, encoders, views
 from vergence.config import Config, Watching
 from vergence.diagnostics import Diagnosis, diagnose
 from vergence.diagnostics.trials import bench
-from vergence.learning import Learner
-from vergence.methods import METHODS, Method
+from vergence.learning import Learner, loop, optimizers
+from vergence.methods import METHODS, Method, customized
+from vergence.runs import assembly
 from vergence.views import sample_keys
 
 EPOCHS, BATCH = 30, 128
