@@ -27,6 +27,7 @@ test-slow: $(READY) ## the tests that take minutes
 lint: $(READY)      ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/ruff check --isolated --select F821 benchmarks tests docs
 	$(BIN)/mypy
 
 bench: $(READY)     ## every performance claim, as ratios against peers measured in the same run

@@ -52,7 +52,9 @@ class Run:
         there = (run.path / "config.yaml").exists()
         if there and resume:
             run.check_same(config)
-            run.lengthen(config)
+            if config.epochs > run.config.epochs:
+                with run.locked():  # the config of a run that another process is training stays as it is
+                    run.lengthen(config)
             return run
         if not (overwrite and there) and run.occupied():
             what = "holds a run" if there else "is not empty"

@@ -20,6 +20,7 @@ from vergence.claims.claim import Outcome, claim
 from vergence.claims.laboratory import Laboratory, Row, column, mean, stated, steps_of, train
 from vergence.claims.tschannen.encoders import log_condition_numbers
 from vergence.config import Config, Optim, Watching
+from vergence.counters import drawn
 from vergence.data import Samples
 from vergence.learning import loop
 from vergence.report.experiments import curves
@@ -166,7 +167,7 @@ def inverse_error(parts: Assembled, *, samples: int = 512, dtype: torch.dtype = 
 
 
 def _held_out(parts: Assembled, count: int) -> Tensor:
-    rows = torch.arange(min(count, len(parts.test)))
+    rows = drawn(len(parts.test), count, groups=parts.test.labels)
     return parts.recipe.plain(parts.test.x[rows].to(assembly.device(parts.config)))
 
 
