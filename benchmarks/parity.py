@@ -83,7 +83,8 @@ def ours(name: str) -> Callable[..., Tensor]:
     """An objective on the gathered embeddings: what ``Learner.loss`` does."""
 
     def loss(z1: Tensor, z2: Tensor, labels: Tensor) -> Tensor:
-        extra = {"uniformity": (), "supervised": (gather(z2), gather(labels))}.get(name, (gather(z2),))
+        alone = dict.fromkeys(("uniformity", "sigreg", "koleo"), ())
+        extra = {**alone, "supervised": (gather(z2), gather(labels))}.get(name, (gather(z2),))
         return OBJECTIVES[name](gather(z1), *extra)
 
     return loss

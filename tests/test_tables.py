@@ -25,7 +25,7 @@ def test_every_row_has_a_sentence(room):
 def test_every_option_has_a_meaning(room):
     for name in tables.names(room):
         for option, parameter in tables.keywords(room, name).items():
-            assert parameter.meaning or option in ("negatives", "settings"), f"{room}: {name} {option}"
+            assert parameter.meaning or option in (*tables.FROM_LEARNER, "settings"), f"{room}: {name} {option}"
 
 
 def test_an_unknown_name_is_explained():

@@ -283,7 +283,7 @@ def _objective_fields(objective: str | None, skip: set[str]) -> list[tuple[str, 
     fields = [
         _field(name, _option_type(parameter.default, parameter), parameter.default, parameter.meaning)
         for name, parameter in known.items()
-        if name not in skip | {"negatives"}
+        if name not in skip.union(tables.FROM_LEARNER)
     ]
     if "negatives" in known:
         meaning = "How many negatives each query had, such as MoCo's queue; without it, the other keys of the batch."

@@ -328,7 +328,9 @@ def method_options(method: str, objective: str | None = None) -> dict[str, dict[
     """What ``--objective.*`` and ``--heads.*`` may set for a method, with its defaults; or with another objective's."""
     row = customized(method, heads={}, objective={"name": objective} if objective else {})
     known = row.declared()
-    own = {name: row.hyperparameters.get(name, known[name].default) for name in known if name != "negatives"}
+    own = {
+        name: row.hyperparameters.get(name, known[name].default) for name in known if name not in tables.FROM_LEARNER
+    }
     heads = {} if row.objective is None else {name: getattr(row, name) for name in HEADS}
     return {"objective": own, "heads": heads}
 

@@ -42,6 +42,9 @@ TABLES = {
     "trackers": "vergence.runs.tracking:TRACKERS",
 }
 
+# Keywords of objectives that the learner gives from its memory and its views: no config sets them.
+FROM_LEARNER = ("negatives", "center", "past", "global_views")
+
 # Rows and options as they were spelled once; configs and calls that use them keep working.
 OLD_SPELLINGS = {
     "colourisation": "colorization",

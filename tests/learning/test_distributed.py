@@ -24,7 +24,8 @@ def encoder() -> nn.Module:
 
 
 def objective(name, z1, z2, labels):
-    extra = {"uniformity": (), "supervised": (z2, labels)}.get(name, (z2,))
+    alone = dict.fromkeys(("uniformity", "sigreg", "koleo"), ())
+    extra = {**alone, "supervised": (z2, labels)}.get(name, (z2,))
     return OBJECTIVES[name](z1, *extra)
 
 

@@ -30,6 +30,7 @@ from vergence.diagnostics.thermometer import Thermometer, read, thermometer
 from vergence.diagnostics.trials import bench
 from vergence.diagnostics.view_trials import matched
 from vergence.objectives import OBJECTIVES
+from vergence.tables import FROM_LEARNER
 
 Batches = list[tuple[Tensor, ...]]  # first views, second views, labels
 
@@ -270,8 +271,9 @@ def _held_out_loss(pairs: Batches, objective: str, hyperparameters: Mapping[str,
     """
     function = OBJECTIVES[objective]
     choices = _choices(function)
-    tensors = len(inspect.signature(function).parameters) - len(choices)
-    known = {name: value for name, value in hyperparameters.items() if name in choices and name != "negatives"}
+    parameters = inspect.signature(function).parameters.values()
+    tensors = sum(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
+    known = {name: value for name, value in hyperparameters.items() if name in choices and name not in FROM_LEARNER}
     values = np.array([float(function(*batch[:tensors], **known)) for batch in pairs])
     seen = len(pairs) * len(pairs[0][0])
     if len(values) == 1:

@@ -7,19 +7,21 @@ hold no more than d orthogonal directions (Welch). The best case is P = 1 with t
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
-from scipy.special import betaln, logsumexp
+from scipy.special import betaln, hyp0f1, logsumexp
 from torch import Tensor
 
 from vergence import objectives
+from vergence.objectives import characteristic, nearest
 
 DRAWS = 1_000_000  # similarities drawn for a Monte Carlo value: a tenth of a second
+CODES = "0 is also what collapse to one prototype gives: look at how many prototypes are used"
 LARGEST = 2048  # pairs in a drawn batch: beyond, the value no longer depends on n to two digits
 
 
@@ -29,7 +31,7 @@ class Scale:
 
     ``random_error`` is the standard error of ``random``, zero where it is a closed form. ``ceiling`` is the largest
     value that any batch has. ``unrelated`` is the least that views without relation to each other reach, where that is
-    below chance: to get there nothing need be learned of samples.
+    below chance: to get there nothing need be learned of samples. ``marks`` are further values that have a meaning.
     """
 
     chance: float
@@ -40,6 +42,7 @@ class Scale:
     note: str = ""
     ceiling: float = math.inf
     unrelated: float = math.inf
+    marks: Mapping[str, float] = field(default_factory=dict)
 
 
 def info_nce(n: int, d: int, *, temperature: float, negatives: int | None = None) -> Scale:
@@ -185,6 +188,110 @@ def vicreg(n: int, d: int, *, invariance: float, variance: float, covariance: fl
 def negative_cosine(n: int, d: int) -> Scale:
     """-1 at collapse and at the floor, zero at random."""
     return Scale(-1.0, 0.0, -1.0, True, note="-1 is also what collapse gives", ceiling=1.0)
+
+
+def sigreg(n: int, d: int, *, slices: int, knots: int, limit: float, seed: int) -> Scale:
+    r"""0.40205 n where all rows are 0, the least a batch that coincides can have; 1.0525 for Gaussian rows.
+
+    Independent rows whose projections have the characteristic function f give
+    :math:`\int (1 - |f|^2) w + n \int |f - g|^2 w`: for directions, f is :math:`{}_0F_1(; d/2; -t^2/4)`.
+    """
+    t, gaussian, weights = (part.numpy() for part in characteristic.grid(knots, limit))
+
+    def independent(f: np.ndarray) -> float:
+        return float((weights * (1 - f**2)).sum() + n * (weights * (f - gaussian) ** 2).sum())
+
+    marks = {
+        "independent Gaussian rows": independent(gaussian),
+        "rows of length 1: somebody normalized first": independent(hyp0f1(d / 2, -(t**2) / 4)),
+        "rows of length sqrt(d), evenly on their sphere": independent(hyp0f1(d / 2, -d * t**2 / 4)),
+    }
+    chance = n * float((weights * (1 - gaussian) ** 2).sum())
+    random = marks["rows of length 1: somebody normalized first"]
+    note = f"independent Gaussian rows give {marks['independent Gaussian rows']:.4f}"
+    return Scale(
+        chance, random, 0.0, False, note=note, ceiling=n * float((weights * (1 + gaussian) ** 2).sum()), marks=marks
+    )
+
+
+def lejepa(n: int, d: int, *, weight: float, slices: int, knots: int, limit: float, seed: int) -> Scale:
+    """SIGReg's share, where the rows of each view are 0 or Gaussian, and the distance of two views to their mean.
+
+    Views without relation that have variance s are at s / 2 of their mean and at SIGReg's value for that variance.
+    """
+    one = sigreg(n, d, slices=slices, knots=knots, limit=limit, seed=seed)
+    marks = {name: weight * value for name, value in one.marks.items()}
+    t, gaussian, weights = (part.numpy() for part in characteristic.grid(knots, limit))
+    apart = []
+    for variance in np.linspace(0.0, 1.0, 101):
+        f = np.exp(-variance * t**2 / 2)
+        value = (weights * (1 - f**2)).sum() + n * (weights * (f - gaussian) ** 2).sum()
+        apart.append(weight * value + (1 - weight) * variance / 2)
+    random = weight * one.random + (1 - weight) / (2 * d)
+    unrelated = min(float(min(apart)), weight * one.chance)
+    return Scale(weight * one.chance, random, 0.0, False, note=one.note, unrelated=unrelated, marks=marks)
+
+
+def siglip(n: int, d: int, *, temperature: float, bias: float) -> Scale:
+    """Own pairs at 1 and others at 1 at collapse, at -1/(n - 1) at the floor: the simplex, as for InfoNCE."""
+
+    def pairs(own: float, other: float) -> float:
+        return _softplus(-temperature * own - bias) + (n - 1) * _softplus(temperature * other + bias)
+
+    # Of losses convex in the scores, whose mean off the diagonal is at least -1/(n - 1).
+    floor, ceiling = pairs(1.0, -1 / (n - 1)), pairs(-1.0, 1.0)
+    cosines = (
+        2 * np.random.default_rng(0).beta((d - 1) / 2, (d - 1) / 2, DRAWS // 4) - 1 if d > 1 else np.array([-1.0, 1.0])
+    )
+    own, other = (np.logaddexp(0, sign * (temperature * cosines + bias)) for sign in (-1, 1))
+    error = math.hypot(own.std(), (n - 1) * other.std()) / math.sqrt(len(cosines)) if d > 1 else 0.0
+    return Scale(pairs(1.0, 1.0), float(own.mean() + (n - 1) * other.mean()), floor, d >= n - 1, error, ceiling=ceiling)
+
+
+def koleo(n: int, d: int) -> Scale:
+    """18.42 where rows coincide, by the epsilon; minus log of the simplex's distance at the floor (by concavity)."""
+    random, error = _drawn(lambda z, _: objectives.koleo(z), n, d)
+    chance = -math.log(nearest.SMALLEST)
+    return Scale(chance, random, -0.5 * math.log(2 * n / (n - 1)), d >= n - 1, error, ceiling=chance)
+
+
+def swav(n: int, d: int, *, temperature: float, epsilon: float, iterations: int) -> Scale:
+    """log K where all of the d = K scores are equal; 0 where every query is sure of the prototype that its key has."""
+    random, error = _drawn(objectives.swav, n, d, temperature=temperature, epsilon=epsilon, iterations=iterations)
+    return Scale(math.log(d), random, 0.0, False, error, note=CODES)
+
+
+def dino(n: int, d: int, *, temperature: float, key_temperature: float) -> Scale:
+    """log K where teacher and student are uniform over the d = K prototypes; 0 where both are sure of one."""
+    random, error = _drawn(objectives.dino, n, d, temperature=temperature, key_temperature=key_temperature)
+    return Scale(math.log(d), random, 0.0, False, error, note=CODES)
+
+
+def tico(n: int, d: int, *, memory: float, weight: float) -> Scale:
+    """weight (1 - memory) at collapse without a past; at the floor, directions fill all that there are (Welch)."""
+    share = weight * (1 - memory)
+    floor, alike = share / min(n, d), share * (1 / n + (1 - 1 / n) / d)
+    note = f"once the memory is full, multiply the repulsion by 1 / {1 - memory:.3g}: {weight:.4g} at collapse"
+    return Scale(share, 1 + alike, floor, True, note=note, ceiling=2 + share)
+
+
+def w_mse(n: int, d: int, *, epsilon: float) -> Scale:
+    """2 at collapse, which has nothing to whiten, and for unrelated views; 0 where views agree."""
+    random, error = _drawn(objectives.w_mse, n, d, epsilon=epsilon)
+    return Scale(2.0, random, 0.0, True, error, ceiling=4.0)
+
+
+def mmcr(n: int, d: int, *, weight: float) -> Scale:
+    """-sqrt(n) at collapse; -sqrt(n min(n, d)) where the centers have length 1 and fill all directions alike."""
+    random, error = _drawn(objectives.mmcr, n, d, weight=weight)
+    close = weight * math.sqrt(2)  # two equal views of a sample; two orthogonal ones have 2
+    return Scale(close - math.sqrt(n), random, close - math.sqrt(n * min(n, d)), True, error, ceiling=2.0 * weight)
+
+
+def frossl(n: int, d: int, *, invariance: float) -> Scale:
+    """0 at collapse, where correlations have one direction; -2 log min(n, d) where two views fill all of them."""
+    random, error = _drawn(objectives.frossl, n, d, invariance=invariance)
+    return Scale(0.0, random, -2 * math.log(min(n, d)), d <= n, error)
 
 
 def _drawn(objective: Callable[..., Tensor], n: int, d: int, **hyperparameters: Any) -> tuple[float, float]:

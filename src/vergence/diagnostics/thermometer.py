@@ -31,8 +31,21 @@ SCALES = Table(
         "barlow_twins": scales.barlow_twins,
         "vicreg": scales.vicreg,
         "negative_cosine": scales.negative_cosine,
+        "sigreg": scales.sigreg,
+        "lejepa": scales.lejepa,
+        "siglip": scales.siglip,
+        "koleo": scales.koleo,
+        "swav": scales.swav,
+        "dino": scales.dino,
+        "tico": scales.tico,
+        "w_mse": scales.w_mse,
+        "mmcr": scales.mmcr,
+        "frossl": scales.frossl,
     },
 )
+
+UNCOUNTED = ("siglip", "swav", "dino")  # they have a temperature and no logarithm of the number of candidates
+LIKE = 0.03  # a loss within this share of a mark that lies far from the floor is like it
 
 # Below this share of the way from chance to the floor a loss is not told from chance: batches differ by as much.
 BARELY = 0.02
@@ -45,7 +58,8 @@ class Thermometer:
 
     ``chance`` is the value when all embeddings coincide, ``random`` the mean over independent uniform embeddings,
     ``floor`` a value nothing passes (``attained`` says whether some batch reaches it), ``ceiling`` the largest value of
-    any batch. ``position`` is 0 at chance and 1 at the floor; it is NaN where the two are equal, or without a loss.
+    any batch, ``marks`` further values with a meaning. ``position`` is 0 at chance and 1 at the floor; it is NaN where
+    the two are equal, or without a loss.
     """
 
     objective: str
@@ -62,6 +76,7 @@ class Thermometer:
     hyperparameters: Mapping[str, Any] = field(default_factory=dict)
     coincidences: tuple[str, ...] = ()
     ceiling: float = math.inf
+    marks: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def position(self) -> float:
@@ -95,14 +110,15 @@ def read(
         raise ValueError(f"The loss is {loss}: training has diverged. Lower the learning rate, or look for log(0)")
     chosen = _hyperparameters(objective, hyperparameters)
     scale = SCALES[objective](n, d, **chosen)
-    equal = coincidences(loss, n=n, **chosen) if guess and loss is not None and "temperature" in chosen else ()
+    counts = guess and loss is not None and "temperature" in chosen and objective not in UNCOUNTED
+    equal = coincidences(loss, n=n, **chosen) if counts and loss is not None else ()
     if objective == "negative_cosine" and guess and loss is not None and loss > -_rounding(loss):
         verdict, sentence = _other_cosine(loss)
     else:
         verdict, sentence = _reading(scale, loss, equal)
     return Thermometer(
         objective, n, d, scale.chance, scale.random, scale.random_error, scale.floor, scale.attained, loss, verdict,
-        sentence, chosen, equal, scale.ceiling,
+        sentence, chosen, equal, scale.ceiling, scale.marks,
     )  # fmt: skip
 
 
@@ -197,6 +213,9 @@ def _reading(scale: scales.Scale, loss: float | None, equal: tuple[str, ...]) ->
         )
     if position >= NEARLY:
         return "near the floor", f"{loss:.4g} is close to {scale.floor:.4g}, the least any batch can reach."
+    for meaning, value in scale.marks.items():
+        if "normalized" in meaning and abs(loss - value) <= LIKE * value:
+            return "not started", f"{loss:.4g} is what {meaning} ({value:.4g}); this objective takes rows as they are."
     share = f"{100 * position:.0f} % of the way from collapse ({scale.chance:.4g}) to the floor ({scale.floor:.4g})"
     return "learning", f"{loss:.4g} is {share}."
 

@@ -403,7 +403,7 @@ def refuse_unused(kind: str, given: set[str]) -> None:
 def _checked_hyperparameters(objective: str | None, hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
     """Hyperparameters of an objective, each of its type and in range; the number of negatives beside them."""
     known = tables.keywords("objectives", objective) if objective else {}
-    own = {name: parameter for name, parameter in known.items() if name != "negatives"}
+    own = {name: parameter for name, parameter in known.items() if name not in tables.FROM_LEARNER}
     given = {key: value for key, value in hyperparameters.items() if value is not None}
     counts: dict[str, Any] = {
         key: given.pop(key) for key in ("negatives", "classes") if key in given and key not in own
