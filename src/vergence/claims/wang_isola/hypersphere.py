@@ -215,9 +215,7 @@ def rotation() -> Outcome:
     worst = 0.0
     for name in set(OBJECTIVES) - {*BY_COLUMNS, *BY_DRAWS}:
         alone = dict.fromkeys(("uniformity", "koleo"), lambda z: ())
-        extra = {**alone, "supervised": lambda z: (z, torch.arange(16) % 3)}.get(
-            name, lambda z: (z,)
-        )
+        extra = {**alone, "supervised": lambda z: (z, torch.arange(16) % 3)}.get(name, lambda z: (z,))
         plain, turned = OBJECTIVES[name](z1, *extra(z2)), OBJECTIVES[name](z1 @ turn, *extra(z2 @ turn))
         worst = max(worst, abs(float(plain - turned)))
     return within(worst, 1e-10)
