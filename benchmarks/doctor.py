@@ -21,7 +21,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from vergence.evaluation import knn, linear_probe
-from vergence.stages.doctor import of_arrays
+from vergence.runs.assessment import of_arrays
 
 CLASSES = 10
 HARD, EASY = 0.13, 0.18  # distances of centers at which a probe is right in about 82 % and 96 %

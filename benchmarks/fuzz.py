@@ -38,7 +38,7 @@ from vergence.data.embeddings import read_embeddings
 from vergence.runs.run import Run
 from vergence.stages import doctor, embed, export, report  # noqa: F401 - loaded before the clock runs
 
-PATIENCE = 30  # seconds after which an input counts as a hang; the machine may be busy
+PATIENCE, ASLEEP = 30, 300  # seconds of processor, or of the clock, after which an input counts as a hang
 MEMORY = 3 * 2**30  # bytes beyond what the process has, so that a bomb ends in an error and not in the machine
 REFUSED = (ValueError, OSError, ImportError, MemoryError)
 WORDS = [
@@ -120,6 +120,7 @@ def campaign(family: Family, count: int, *, seed: int = 0, shown: int = 5) -> Co
 def _work(family: Family, start: int, count: int, seed: int, sender: Any) -> None:
     """Judge the inputs one after the other, in a folder of their own."""
     signal.signal(signal.SIGALRM, _hung)
+    signal.signal(signal.SIGPROF, _hung)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, resource.RLIM_INFINITY))
     quiet = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
@@ -136,7 +137,8 @@ def _work(family: Family, start: int, count: int, seed: int, sender: Any) -> Non
 
 def judged(family: Family, place: Path, prepared: Any, dice: random.Random) -> tuple[str, str]:
     """What became of one input: accepted, refused, or a failure and its description."""
-    signal.alarm(PATIENCE)
+    signal.alarm(ASLEEP)
+    signal.setitimer(signal.ITIMER_PROF, PATIENCE)
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             outcome = family.judge(place, prepared, dice)
@@ -152,6 +154,7 @@ def judged(family: Family, place: Path, prepared: Any, dice: random.Random) -> t
         outcome, detail = "failed", f"{type(error).__name__}: {str(error)[:300]}"
     finally:
         signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
     if any(place.rglob("EXECUTED")):
         return "executed code", detail
     return outcome, detail
@@ -161,8 +164,9 @@ class _Hung(BaseException):  # no reader's ``except Exception`` may take it for 
     pass
 
 
-def _hung(*_: object) -> None:
-    raise _Hung(f"no answer in {PATIENCE} s")
+def _hung(number: int, *_: object) -> None:
+    spent = f"{PATIENCE} s of processor" if number == signal.SIGPROF else f"{ASLEEP} s"
+    raise _Hung(f"no answer in {spent}")
 
 
 # Mutations
@@ -487,6 +491,8 @@ def judge_arguments(place: Path, run: Path, dice: random.Random) -> str:
     poison = dice.choice([[], [], ["--fail-on", "colapse"], ["--objective.temperature", "nan"], ["--devices", "0"]])
     if verb == "train":
         given += ["--run", "new", "--epochs", "0", "--limit", "40", "--batch", "4", "--encoder", "mlp", "--quiet"]
+    if verb == "views":  # a search of its own takes half a minute
+        given += ["--steps", "2", "--samples", "40", "--per-class", "3", "--quiet"]
     shutil.rmtree("new", ignore_errors=True)
     outcome = by_command([verb, *given, *poison])
     if poison and outcome == "accepted" and "--help" not in given and verb != "list":

@@ -62,6 +62,18 @@ def test_features_round_trip_through_their_file(samples, tmp_path):
         features.read(tmp_path / "features.safetensors", "train")
 
 
+def test_a_damaged_file_of_features_is_refused_in_a_sentence(tmp_path):
+    path = tmp_path / "features.safetensors"
+    features.save(path, {"test_h": torch.ones(3, 2)})
+    assert features.stored(path)["test_h"].shape == (3, 2)
+    raw = bytearray(path.read_bytes())
+    raw[12] = 0
+    path.write_bytes(raw)
+    for read in (features.stored, lambda file: features.read(file, "test"), lambda file: features.holds(file, "test")):
+        with pytest.raises(ValueError, match="is damaged"):
+            read(path)
+
+
 def test_representations_are_written_for_other_programs_as_arrays_only(samples, tmp_path):
     made = features.extract(nn.Identity(), samples, VIEWS["identity"]())
     features.write(tmp_path / "h.npy", made)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as serialize
 from torch import Tensor, nn
 
@@ -217,9 +217,25 @@ def save(path: Path, tensors: Mapping[str, Tensor]) -> Path:
     return write_bytes(path, serialize({name: tensor.contiguous() for name, tensor in tensors.items()}))
 
 
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """A file of features; a damaged one is refused in a sentence."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            yield file
+    except SafetensorError as error:
+        raise ValueError(f"{path} is damaged ({error}). Delete it; `vergence train --resume` makes it again.") from None
+
+
+def stored(path: Path) -> dict[str, Tensor]:
+    """Every tensor of a file of features, by its name there."""
+    with _opened(path) as file:
+        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+
+
 def read(path: Path, prefix: str) -> Features:
     """The features that ``save`` wrote under a prefix; raw samples that lie there as bytes come as [0, 1]."""
-    with safe_open(path, framework="pt") as file:
+    with _opened(path) as file:
         names = sorted(file.keys())
         if f"{prefix}_h" not in names:
             raise ValueError(f"{path} holds no {prefix}_h. It holds: {', '.join(names)}.")
@@ -233,7 +249,7 @@ def read(path: Path, prefix: str) -> Features:
 
 def holds(path: Path, prefix: str) -> bool:
     """Whether a file has features under a prefix."""
-    with safe_open(path, framework="pt") as file:
+    with _opened(path) as file:
         return f"{prefix}_h" in file.keys()  # noqa: SIM118 - not a mapping
 
 

@@ -10,7 +10,7 @@ import torch
 
 from vergence.diagnostics.recommendations import MOST
 from vergence.objectives import nt_xent
-from vergence.stages.doctor import of_arrays
+from vergence.runs.assessment import of_arrays
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 import faults_of_learning

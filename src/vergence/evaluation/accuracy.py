@@ -29,7 +29,8 @@ class Accuracy:
 
     def to_dict(self) -> dict[str, Any]:
         low, high = self.interval
-        return {"classifier": self.classifier, "accuracy": self.accuracy, "low": low, "high": high, "n": self.n}
+        found = {"classifier": self.classifier, "accuracy": self.accuracy, "low": low, "high": high, "n": self.n}
+        return {**found, **{key: self.choices[key] for key in ("protocol",) if key in self.choices}}
 
 
 def scored(predictions: np.ndarray, labels: np.ndarray, classifier: str, **choices: Any) -> Accuracy:

@@ -81,7 +81,10 @@ class Reading(Record, frozen=True):
 
 
 class Score(Record, frozen=True):
-    """An accuracy in [0, 1] with its interval. ``per_class`` labels of each class were used; None for all of them."""
+    """An accuracy in [0, 1] with its interval. ``per_class`` labels of each class were used; None for all of them.
+
+    ``protocol`` says how a linear probe was fitted with all labels; other classifiers have none.
+    """
 
     accuracy: float
     features: str = "features"
@@ -92,6 +95,7 @@ class Score(Record, frozen=True):
     per_class: float | None = None
     draws: int | None = None
     spread: float | None = None
+    protocol: str | None = None
 
     @property
     def labels(self) -> str:

@@ -136,5 +136,5 @@ def _table(rows: Mapping[str, Mapping[str, str]]) -> list[str]:
 
 
 def _probed(found: Results) -> float | None:
-    """The accuracy of the first linear probe, where there is one."""
-    return next((row.accuracy for row in found.accuracy if row.classifier.startswith("linear probe")), None)
+    """The accuracy of the first linear probe with all labels, where there is one."""
+    return next((row.accuracy for row in found.accuracy if row.protocol is not None), None)

@@ -17,13 +17,13 @@ from vergence.config import Config
 from vergence.diagnostics import SCALES, alignment, effective_rank, thermometer, uniformity
 from vergence.learning import collectives, loop, optimizers
 from vergence.learning.collectives import gather
-from vergence.runs import assembly, launch, precision
+from vergence.runs import assembly, assessment, launch, precision
 from vergence.runs.assembly import Assembled
 from vergence.runs.progress import Progress
 from vergence.runs.results import Answer
 from vergence.runs.run import Checkpoint, Run, environment
 from vergence.runs.tracking import tracked
-from vergence.stages import doctor, report
+from vergence.stages import report
 
 BASELINE_SAMPLES = 10_000  # the untrained encoder and the raw pixels are compared on at most this many samples
 CRITERIA = {
@@ -72,7 +72,7 @@ def train(
         if not leads:
             return Answer((), {})
         freeze(parts, place)
-        doctor.of_run(place)
+        assessment.of_run(place)
         return report.report(place.path)
 
 

@@ -9,6 +9,7 @@ from vergence.theory.concentration import (
     MainPart,
     concentration,
     concentration_curve,
+    curve_of_views,
     ranked_by_concentration,
     shares_outside,
 )
@@ -94,6 +95,7 @@ __all__ = [
     "cross_correlation_divergence",
     "cross_correlation_error",
     "cross_correlation_parts",
+    "curve_of_views",
     "derived_remainder",
     "divergence_threshold",
     "eta",

@@ -92,6 +92,18 @@ def concentration_curve(
     ]
 
 
+def curve_of_views(
+    views: Callable[[Tensor], Float[Tensor, "k m *shape"]], labels: Labels, deltas: Sequence[float]
+) -> list[Concentration]:
+    """The concentration at each delta of samples whose views are drawn one class at a time.
+
+    ``views`` gives the views of the samples with these numbers. Sampled views are farther apart than all views, so
+    concentration is estimated from below.
+    """
+    distance = within_classes(labels, lambda own: augmented_distance(views(own)))
+    return concentration_curve(distance, labels, deltas)
+
+
 def shares_outside(
     views: Callable[[Tensor], Float[Tensor, "k m *shape"]], labels: Labels, deltas: Sequence[float]
 ) -> Float[Tensor, " deltas"]:
@@ -100,8 +112,7 @@ def shares_outside(
     ``views`` gives the views of the samples with these numbers; it is asked for one class at a time. Sampled views are
     farther apart than all views, so the share is estimated from above.
     """
-    distance = within_classes(labels, lambda own: augmented_distance(views(own)))
-    return torch.tensor([1 - point.mean for point in concentration_curve(distance, labels, deltas)])
+    return torch.tensor([1 - point.mean for point in curve_of_views(views, labels, deltas)])
 
 
 def ranked_by_concentration(

@@ -14,7 +14,7 @@ from scipy.stats import t as student
 from torch import Tensor
 
 from vergence.counters import sample_keys
-from vergence.theory import Concentration, augmented_distance, closest_views, concentration_curve, within_classes
+from vergence.theory import Concentration, augmented_distance, closest_views, curve_of_views
 from vergence.theory.graph import GraphSurvey, survey
 from vergence.views.recipe import Recipe
 
@@ -131,10 +131,10 @@ def _curve(
 ) -> list[Concentration]:
     """The curve of one drawing of views; classes are compared with themselves only."""
 
-    def own_distance(own: Tensor) -> Tensor:
-        return augmented_distance(stacked_views(recipe, x, views, seed=seed, embed=embed, own=own).float())
+    def own_views(own: Tensor) -> Tensor:
+        return stacked_views(recipe, x, views, seed=seed, embed=embed, own=own).float()
 
-    return concentration_curve(within_classes(labels, own_distance), labels, deltas)
+    return curve_of_views(own_views, labels, deltas)
 
 
 def _described(

@@ -1,0 +1,178 @@
+"""Assessment: a run's files, or anyone's arrays, become results: diagnosis, accuracies, certificates, advice."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import numpy as np
+import torch
+from torch import Tensor
+
+from vergence import diagnostics, features
+from vergence.counters import drawn
+from vergence.diagnostics import SCALES, Diagnosis
+from vergence.diagnostics.arrays import Array, labels_for
+from vergence.diagnostics.measures import plain
+from vergence.diagnostics.recommendations import recommendations
+from vergence.methods import customized
+from vergence.runs import results
+from vergence.runs.accuracies import accuracies, few_labels, judgeable, labeled, probed_layers, split
+from vergence.runs.results import Results, record
+from vergence.runs.run import Run
+from vergence.theory.certified import certificates
+
+CERTIFIED = 300  # rows of anyone's embeddings that theorems are held against, as many as a run keeps views of
+
+
+def of_run(run: Run, *, protocol: str = "lbfgs", layers: bool = False) -> Results:
+    """Diagnose a run from its files alone, and leave its results among them."""
+    config, file = run.config, run.path / "features.safetensors"
+    if not file.exists():
+        raise FileNotFoundError(
+            f"{run.path} has no features yet: `vergence train --run {run.path} --resume` makes them."
+        )
+    train, test = features.read(file, "train"), features.read(file, "test")
+    rows = run.rows()
+    final = [row["loss"] for row in rows if row["epoch"] > rows[-1]["epoch"] - 1]
+    method = customized(config.method, heads=config.heads, objective=config.objective)
+    scaled = method.objective in SCALES
+    diagnosis = diagnostics.diagnose(
+        test.h,
+        z1=test.z1,
+        z2=test.z2,
+        labels=test.labels,
+        objective=method.objective if scaled else None,
+        loss=float(np.mean(final)) if final else None,
+        batch=config.batch,
+        seed=config.seed,
+        projector=_projector(run),
+        compared=method.compares,
+        **(method.reading() if scaled else {}),
+    )
+    judged = judgeable(train, test)
+    sets = labeled(run, train, test) if judged else {}
+    found = assembled(
+        diagnosis,
+        trained=True,
+        stored=features.stored(file),
+        accuracy=tuple(row for name, arrays in sets.items() for row in accuracies(name, arrays, protocol=protocol)),
+        few_labels=tuple(row for name, arrays in sets.items() for row in few_labels(name, arrays)),
+        layers=tuple(probed_layers(run, protocol=protocol)) if layers else (),
+        facts=run.read_json("samples.json") or {},
+        unjudged=test.labels is not None and not judged,
+    )
+    found.write(run.path)
+    return found
+
+
+def of_arrays(
+    h: Array,
+    *,
+    z1: Array | None = None,
+    z2: Array | None = None,
+    labels: Array | None = None,
+    protocol: str = "lbfgs",
+    seed: int = 0,
+    **options: Any,
+) -> Results:
+    """Diagnose anyone's representations; views, labels, an objective and its loss add to it.
+
+    With labels, four fifths of the rows train classifiers and the rest is tested.
+    """
+    diagnosis = diagnostics.diagnose(h, z1=z1, z2=z2, labels=labels, seed=seed, **options)
+    parts = split(h, labels, seed=seed)
+    return assembled(
+        diagnosis,
+        trained=options.get("objective") is not None or options.get("projector") is not None,
+        stored=_pairs(z1, z2, labels),
+        accuracy=tuple(accuracies("representations", parts, protocol=protocol, seed=seed)) if parts else (),
+        few_labels=tuple(few_labels("representations", parts, seed=seed)) if parts else (),
+        unjudged=labels is not None and not parts,
+    )
+
+
+def assembled(
+    diagnosis: Diagnosis,
+    *,
+    trained: bool,
+    stored: Mapping[str, Tensor],
+    facts: Mapping[str, Any] | None = None,
+    unjudged: bool = False,
+    **parts: Any,
+) -> Results:
+    """Results from a diagnosis, the theorems that hold of the stored features, and what else is given."""
+    proofs = tuple(certificates(stored))
+    violated = tuple(
+        f"Violated: {each.statement}: {each.left:.3g} > {each.right:.3g}." for each in proofs if not each.holds
+    )
+    verdict = results.Verdict(
+        diagnosis.verdict.label, diagnosis.verdict.sentence, (*diagnosis.verdict.evidence, *violated)
+    )
+    measured = {name: plain(entry.value) for name, entry in diagnosis.measured.items()}
+    wholes = {name: measured.pop(name, None) for name in ("thermometer", "spectrum")}
+    known = {field: value for field, value in (facts or {}).items() if field in FACTS and value is not None}
+    return Results(
+        verdict=verdict,
+        verdicts={about: record(results.Verdict, each.to_dict()) for about, each in diagnosis.groups.items()},
+        findings=tuple(_found(finding) for finding in diagnosis.findings),
+        thermometer=record(results.Reading, wholes["thermometer"]) if wholes["thermometer"] else None,
+        diagnostics={name: _number(diagnosis, name, value) for name, value in measured.items()},
+        singular_values=tuple((wholes["spectrum"] or {}).get("singular_values", ())),
+        certificates=tuple(record(results.Proof, proof.to_dict()) for proof in proofs),
+        recommendations=tuple(
+            record(results.Advice, row)
+            for row in recommendations(diagnosis.findings, diagnosis.measured, trained=trained)
+        ),
+        notes=(
+            *[UNJUDGED] * unjudged,
+            *diagnosis.notes,
+            *(each.sentence for each in diagnosis.findings if each.level == "unknown"),
+        ),
+        **_typed(known),
+        **parts,
+    )
+
+
+UNJUDGED = "Accuracies are left out: the labels hold no two classes with samples to train and to test on."
+FACTS = ("kind", "shape", "classes", "names", "skipped")
+
+
+def _typed(known: Mapping[str, Any]) -> dict[str, Any]:
+    """Facts of a run's samples as the results hold them."""
+    made = {name: tuple(value) if isinstance(value, list) else value for name, value in known.items()}
+    return {**made, "skipped": tuple(tuple(pair) for pair in made.get("skipped", ()))}
+
+
+def _number(diagnosis: Diagnosis, name: str, value: Any) -> results.Number:
+    entry = diagnosis.measured[name]
+    return results.number(value, title=entry.title, meaning=entry.meaning, heading=entry.heading)
+
+
+def _found(finding: Any) -> results.Found:
+    amounts = {
+        name: msgspec.to_builtins(results.number(plain(value)))
+        for name in ("cost", "gain")
+        if (value := getattr(finding, name)) is not None
+    }
+    words = {key: value for key, value in vars(finding).items() if key not in ("cost", "gain")}
+    return record(results.Found, {**words, **amounts})
+
+
+def _pairs(z1: Any, z2: Any, labels: Any = None) -> dict[str, Tensor]:
+    """Embeddings of two views of each sample, some drawn evenly from many, named as in a run's file of features."""
+    if z1 is None or z2 is None or np.shape(z1) != np.shape(z2):
+        return {}
+    codes = None if labels is None else labels_for(labels, len(z1))
+    chosen = drawn(len(z1), CERTIFIED, groups=codes)
+    first, second = (torch.as_tensor(np.asarray(z[chosen.numpy()])).float() for z in (z1, z2))
+    stored = {"test_z1": first, "test_z2": second, "test_views": torch.stack((first, second), 1)}
+    return stored if codes is None else {**stored, "test_labels": codes[chosen]}
+
+
+def _projector(run: Run) -> dict[str, Tensor] | None:
+    """The weights of the projection head, in which a frozen one shows; empty where there is no head."""
+    checkpoint = run.load(best=True)
+    if checkpoint is None:
+        return None
+    prefix = "model.projector."
+    return {name.removeprefix(prefix): value for name, value in checkpoint.tensors.items() if name.startswith(prefix)}
