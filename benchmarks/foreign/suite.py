@@ -1,7 +1,7 @@
 """The doctor on foreign embeddings: every set clean and spoiled by each defect; what is named, missed, falsely said.
 
     python benchmarks/foreign/embeddings.py CACHE        the development sets: thresholds were chosen on them
-    python benchmarks/foreign/fresh.py FRESH             other data, encoders, layers and seeds: looked at once, at the end
+    python benchmarks/foreign/fresh.py FRESH             other data, encoders and seeds: looked at once, at the end
     python benchmarks/foreign/suite.py CACHE ROWS.jsonl  every set clean and with every defect
     python benchmarks/foreign/suite.py CACHE ROWS.jsonl --table     the table of what is there
 
