@@ -21,7 +21,9 @@ from vergence.runs.run import write_bytes
 
 CHUNK = 512  # samples encoded at once: enough to keep the cores busy, little enough for any memory
 THUMBNAILS = 2000
-THUMBNAIL_SIDE = 32
+THUMBNAIL_SIDE = 64  # pixels: sharp at the size at which a page shows them
+RAW_SIDE = 32  # pixels of the raw baseline: more would make its probe slower, not better
+VIEWED = 12  # samples of which a page shows the views, and as many whose views are furthest apart
 RAW_BYTES = 2**25  # of raw samples that a run keeps of each split, unless fewer than FEWEST_RAW would be left
 FEWEST_RAW = 1000
 MAPPED = 50_000  # rows of a foreign file that the map of its page shows
@@ -168,15 +170,15 @@ def raw(samples: Samples, recipe: Any, *, limit: int | None = None) -> Features:
 
 def _storable(x: Tensor) -> Tensor:
     """Pictures in [0, 1] as small pictures of bytes; anything else as float32."""
-    return (255 * _reduced(x)).round().clamp(0, 255).to(torch.uint8) if x.ndim == 4 else x.float()
+    return (255 * _reduced(x, RAW_SIDE)).round().clamp(0, 255).to(torch.uint8) if x.ndim == 4 else x.float()
 
 
-def _reduced(x: Tensor) -> Tensor:
-    """Pictures whose longer side has at most 32 pixels."""
+def _reduced(x: Tensor, side: int = THUMBNAIL_SIDE) -> Tensor:
+    """Pictures whose longer side has at most ``side`` pixels."""
     longest = max(x.shape[-2:])
-    if longest <= THUMBNAIL_SIDE:
+    if longest <= side:
         return x
-    size = [max(1, round(side * THUMBNAIL_SIDE / longest)) for side in x.shape[-2:]]
+    size = [max(1, round(length * side / longest)) for length in x.shape[-2:]]
     return nn.functional.interpolate(x.float(), size=size, mode="bilinear", antialias=True)
 
 
@@ -192,6 +194,37 @@ def thumbnails(samples: Samples) -> dict[str, Tensor]:
         return {"thumbnail_rows": rows}
     pictures = _reduced(samples.x[rows]).round().clamp(0, 255).to(torch.uint8)
     return {"thumbnails": pictures, "thumbnail_rows": rows}
+
+
+@torch.no_grad()
+def viewed(samples: Samples, recipe: Any, made: Features, *, seed: int = 0) -> dict[str, Tensor]:
+    """Views as training sees them, of some samples drawn evenly and of those whose two views are furthest apart.
+
+    Pictures ``[m, views, c, h, w]`` as bytes, series ``[m, views, c, t]``, or tokens ``[m, views, t]``; ``viewed_rows``
+    are the places of the samples. The views are those that ``made`` embeds. Views of several kinds are left out.
+    """
+    rows = torch.cat([shown(samples)[:VIEWED], _furthest(made)[:VIEWED]]).unique()
+    keys = sample_keys(seed, EVALUATION_EPOCH, rows)
+    views = recipe(samples.x[rows], keys, recipe.fields_of(samples, rows))
+    kinds = {view.kind for view in recipe.views}
+    if kinds != {None} or samples.kind == "vector":
+        return {}
+    views = tuple(_as_picture(view) for view in views) if samples.kind == "image" else views
+    alike = [view for view in views if view.shape == views[0].shape]
+    return {"viewed": torch.stack(alike, 1), "viewed_rows": rows}
+
+
+def _furthest(made: Features) -> Tensor:
+    """Places of the samples in the order of how far their two views are apart."""
+    if made.z1 is None or made.z2 is None or made.z1.shape != made.z2.shape:
+        return torch.arange(0)
+    order = nn.functional.cosine_similarity(made.z1, made.z2).argsort(stable=True)
+    return order if made.rows is None else made.rows[order]
+
+
+def _as_picture(view: Tensor) -> Tensor:
+    pixels = view.float() * (1.0 if view.dtype == torch.uint8 else 255.0)
+    return _reduced(pixels).round().clamp(0, 255).to(torch.uint8)
 
 
 @torch.no_grad()

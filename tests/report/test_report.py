@@ -19,10 +19,12 @@ from sklearn.decomposition import PCA
 
 from browser import CHROMIUM, Browser
 from vergence import report
+from vergence.report import maps, projection
 from vergence.report.colors import CATEGORIES, ROLES
 from vergence.report.embedding import nearest, preserved_neighbors
 from vergence.report.pieces import svg
-from vergence.report.sprite import BUDGET
+from vergence.report.record import read
+from vergence.runs.results import Gain, Results, Score, Verdict
 
 HOSTILE = "<script>alert('x')</script>"
 TEST = load_digits().target[1000:]
@@ -110,6 +112,15 @@ def accuracies() -> list[dict]:
     ]
 
 
+@pytest.fixture(autouse=True, scope="module")
+def quick_maps():
+    """Pages here are about what stands on them: one short map is enough, t-SNE has a test of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(projection, "SLOW", 0)
+        patch.setattr(projection, "PHASES", ((10, 1000.0, 3.0, 2.0), (10, 3.0, 3.0, 3.0), (30, 0.0, 0.0, 1.0)))
+        yield
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     return make_run(tmp_path_factory.mktemp("runs") / "digits")
@@ -145,10 +156,46 @@ def test_the_same_run_gives_the_same_page(run, html):
     assert report.page(run) == html
 
 
-def test_a_run_has_five_lines_of_summary(run):
-    lines = report.summary(run)
-    assert len(lines) == 5
-    assert "trained encoder 91.2 % (linear probe), untrained encoder 65.5 %" in lines[2]
+GAINS = (
+    Gain("untrained encoder", "linear probe", first=0.46, second=0.385, low=0.059, high=0.091, n=1200),
+    Gain("raw pixels", "linear probe", first=0.46, second=0.322, low=0.12, high=0.156, n=1200),
+    Gain("raw pixels", "kNN", first=0.4, second=0.45, low=-0.07, high=-0.03, n=1200),
+)
+
+
+def scored(*rows: tuple[str, str, float]) -> tuple[Score, ...]:
+    return tuple(Score(accuracy, features=features, classifier=classifier) for features, classifier, accuracy in rows)
+
+
+def test_what_training_gave_is_told_first(tmp_path):
+    Results(verdict=Verdict("learning", "No fault found."), gains=GAINS).write(tmp_path)
+    assert report.summary(tmp_path)[0] == (
+        "Training gained 7.5 points over the untrained encoder (38.5 to 46.0 %, 95 % of the gain between 5.9 and 9.1; "
+        "raw pixels 32.2 %; linear probe, 1,200 held-out samples)."
+    )
+    page = report.page(tmp_path)
+    assert page.index("Training gained 7.5 points") < page.index("No fault found") < page.index("<main")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [(-0.02, 0.04, "changed nothing that can be told (+1.0 points)"), (-0.09, -0.01, "lost 5.0 points")],
+)
+def test_a_gain_that_may_be_nothing_is_not_called_one(low, high, words, tmp_path):
+    middle = (low + high) / 2
+    gain = Gain("untrained encoder", "kNN", first=0.5 + middle, second=0.5, low=low, high=high, n=90)
+    Results(verdict=Verdict("", ""), gains=(gain,)).write(tmp_path)
+    assert words in report.summary(tmp_path)[0]
+
+
+def test_it_is_said_wherever_a_baseline_wins(tmp_path):
+    rows = scored(
+        ("trained encoder", "kNN", 0.4), ("raw pixels", "kNN", 0.45), ("trained encoder", "linear probe", 0.46),
+        ("raw pixels", "linear probe", 0.322),
+    )  # fmt: skip
+    Results(verdict=Verdict("", ""), gains=GAINS, accuracy=rows).write(tmp_path)
+    lines = report.summary(tmp_path)
+    assert lines[1] == "Ahead of the trained encoder: raw pixels with kNN, all labels: 45.0 % against 40.0 %."
 
 
 def test_the_curves_of_few_labels_are_drawn_for_every_kind_of_features(html):
@@ -259,11 +306,11 @@ def test_the_comparison_shows_only_the_settings_that_differ(run, tmp_path):
     assert "learning_rate" not in differences
 
 
-def test_fifty_thousand_samples_leave_room_for_their_thumbnails(tmp_path):
+def test_a_page_of_many_samples_stays_small(tmp_path):
     random = np.random.default_rng(0)
-    features = {"test_h": random.normal(size=(50_001, 8)).astype(np.float32), "test_labels": np.arange(50_001) % 10}
+    features = {"test_h": random.normal(size=(3_000, 2)).astype(np.float32), "test_labels": np.arange(3_000) % 10}
     save_file(features, tmp_path / "features.safetensors")
-    assert len(report.page(tmp_path)) + BUDGET * 4 / 3 < 1.6e6
+    assert len(report.page(tmp_path)) < 3e5
 
 
 def test_a_sprite_keeps_its_budget_by_showing_fewer():
@@ -297,6 +344,48 @@ def test_principal_plane_keeps_everything_that_is_flat():
     assert plane.preserved == 1.0
     far = np.linalg.norm(flat[0] - flat[1])
     assert np.linalg.norm(plane.points[0] - plane.points[1]) == pytest.approx(far)
+
+
+def clusters(n: int = 400) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(0)
+    groups = random.integers(0, 8, n)
+    return (3 * random.normal(size=(8, 20))[groups] + random.normal(size=(n, 20))).astype(np.float32), groups
+
+
+def test_the_map_that_keeps_most_neighbors_is_chosen(monkeypatch):
+    h, _ = clusters()
+    monkeypatch.setattr(projection, "SLOW", 2000)
+    found = projection.best_projection(h)
+    shares = dict(found.tried)
+    assert {"PCA", "PaCMAP", "t-SNE"} <= shares.keys()
+    assert found.preserved == max(shares.values()) == preserved_neighbors(h - h.mean(0), found.points, neighbors=10)
+    assert shares["PaCMAP"] > shares["PCA"]
+
+
+def test_the_neighbor_map_keeps_groups_together_and_repeats_itself():
+    h, groups = clusters()
+    points = projection.neighbor_map(h)
+    near = nearest(points, np.arange(len(h)), 5)
+    assert (groups[near] == groups[:, None]).mean() > 0.98
+    np.testing.assert_array_equal(points, projection.neighbor_map(h))
+
+
+def test_rows_that_were_not_laid_out_stand_among_their_nearest_landmarks(monkeypatch):
+    h, groups = clusters(900)
+    monkeypatch.setattr(projection, "LANDMARKS", 300)
+    found = projection.best_projection(h)
+    near = nearest(found.points, np.arange(len(h)), 5)
+    assert (groups[near] == groups[:, None]).mean() > 0.9
+
+
+def test_a_map_is_made_once_and_again_when_the_features_change(run, tmp_path, monkeypatch):
+    other = make_run(tmp_path / "run")
+    report.write(other)
+    monkeypatch.setattr(maps, "best_projection", None)  # would fail if it were called
+    assert maps.made(read(other)).projection.points.shape == (len(TEST), 2)
+    save_file({"test_h": np.ones((9, 3), np.float32)}, other / "features.safetensors")
+    with pytest.raises(TypeError):
+        maps.made(read(other))
 
 
 def test_unrelated_points_preserve_neighbors_at_the_rate_of_chance():
@@ -470,8 +559,63 @@ def test_a_class_chosen_in_the_legend_stands_out(browser, pages):
     })()"""
     before = browser.run(ink)
     browser.run("document.querySelector('.legend button').click()")
+    browser.run(NEXT_FRAME)
     assert 0 < browser.run(ink) < before / 2
     assert browser.run("document.querySelector('.legend button').getAttribute('aria-pressed')") == "true"
+
+
+NEXT_FRAME = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+
+
+@pytest.mark.browser
+def test_the_map_is_colored_by_any_column(browser, pages):
+    browser.open(pages["run"])
+    names = browser.run("[...document.querySelectorAll('.by option')].map(option => option.textContent)")
+    assert names[:3] == ["class", "cluster", "finding"]
+    assert "similarity of its two views" in names
+    for number, name in enumerate(names):
+        browser.run(f"(() => {{ const by = document.querySelector('.by'); by.value = {number};"
+                    "by.dispatchEvent(new Event('change')); })()")  # fmt: skip
+        browser.run(NEXT_FRAME)
+        shown = browser.run("[document.querySelectorAll('.legend button').length, !!document.querySelector('.ramp')]")
+        assert shown[1] == (name not in ("class", "cluster", "finding")), name
+    assert browser.complaints() == []
+
+
+@pytest.mark.browser
+def test_a_lasso_around_everything_lists_every_sample(browser, pages):
+    browser.open(pages["run"])
+    browser.run("document.querySelector('canvas').scrollIntoView({behavior: 'instant', block: 'center'})")
+    browser.run("document.querySelector('.lasso').click()")
+    x, y, wide, high = browser.run("(({x, y, width, height}) => [x, y, width, height])"
+                                   "(document.querySelector('canvas').getBoundingClientRect())")  # fmt: skip
+    corners = [(x + 2, y + 2), (x + wide - 2, y + 2), (x + wide - 2, y + high - 2), (x + 2, y + high - 2)]
+    browser.send("Input.dispatchMouseEvent", type="mousePressed", x=x + 2, y=y + 2, button="left", clickCount=1)
+    for corner in corners:
+        browser.send("Input.dispatchMouseEvent", type="mouseMoved", x=corner[0], y=corner[1], button="left", buttons=1)
+    browser.send("Input.dispatchMouseEvent", type="mouseReleased", x=x + 2, y=y + high - 2, button="left")
+    lines = browser.run("document.querySelector('.selected textarea').value").split("\n")
+    assert len(lines) == len(TEST)
+    assert {int(line.split("\t")[0].removeprefix("sample ")) for line in lines} == set(range(len(TEST)))
+
+
+@pytest.mark.browser
+def test_the_map_zooms_about_the_pointer_and_comes_back(browser, pages):
+    browser.open(pages["run"])
+    browser.run("document.querySelector('canvas').scrollIntoView({behavior: 'instant', block: 'center'})")
+    spot = browser.run(SOME_SAMPLE)
+    browser.mouse(*spot)
+    number = browser.run(TIP)["words"][0]
+    browser.run("document.querySelector('canvas').focus()")
+    place = dict(zip(("x", "y"), spot, strict=True))
+    browser.send("Input.dispatchMouseEvent", type="mouseWheel", **place, deltaX=0, deltaY=-300)
+    browser.run(NEXT_FRAME)
+    browser.mouse(spot[0] + 1, spot[1])
+    browser.mouse(*spot)
+    assert browser.run(TIP)["words"][0] == number
+    browser.run("document.querySelector('.whole').click()")
+    browser.run(NEXT_FRAME)
+    assert browser.run(SOME_SAMPLE) == spot
 
 
 @pytest.mark.browser

@@ -1,8 +1,9 @@
 """The map of an embedding: which picture, how faithful it is, and the scatter that shows it."""
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -12,10 +13,10 @@ from vergence.report.pieces import piece
 
 Points = Float[np.ndarray, "n 2"]
 
-MOST_SAMPLES = 50_000  # points of a larger map hide one another, and the page is slow to open
+MOST_SAMPLES = 100_000  # points of a larger map hide one another, and the page is slow to open
 ANCHORS = 500  # samples whose neighbors are compared: the standard error of the share is then under 0.01
 BLOCK = 64  # anchors whose distances are in memory at once
-NO_LABEL = 65_535  # what the script reads as a sample without a label
+NO_LABEL = 65_535  # what the script reads as a sample without a value
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,8 @@ class Projection:
     preserved: float
     chance: float
     neighbors: int
+    name: str = "PCA"
+    tried: tuple[tuple[str, float], ...] = ()
 
 
 def principal_plane(h: Float[np.ndarray, "n d"], *, neighbors: int = 10) -> Projection:
@@ -91,30 +94,52 @@ def scatter(
     rows: Int[np.ndarray, " n"] | None = None,
     names: Sequence[str] = (),
     numbers: Int[np.ndarray, " n"] | None = None,
+    groups: Mapping[str, tuple[np.ndarray, Sequence[str]]] | None = None,
+    measures: Mapping[str, np.ndarray] | None = None,
     circle: bool = False,
     description: str,
     caption: str,
 ) -> Markup:
-    """A map that shows the sample under the pointer, finger or arrow keys.
+    """A map that can be zoomed and moved; the pointer, a finger or arrow keys show a sample, a lasso lists some.
 
     ``rows`` are the places of the points among the page's thumbnails and names when they are not 0, 1, 2, …;
-    ``numbers`` are their rows in the data where these are others.
+    ``numbers`` are their rows in the data where these are others. It is colored by ``labels``, or by a column of
+    ``groups`` (a code and a name for each) or ``measures``, whichever the reader chooses.
     """
     low, high = (np.full(2, -1.0), np.full(2, 1.0)) if circle else (points.min(axis=0), points.max(axis=0))
     extent = np.maximum(high - low, 1e-12 + 1e-6 * (high - low).max())
+    known = {} if labels is None else {"class": (labels, classes)}
+    columns = [_group(name, *column) for name, column in {**known, **(groups or {})}.items()]
+    columns += [_measure(name, values) for name, values in (measures or {}).items()]
     data = {
         "points": _packed(np.round((points - low) / extent * 65_535), "<u2"),
         "extent": (extent / extent.max()).tolist(),
-        "labels": None if labels is None else _packed(np.where(labels < 0, NO_LABEL, labels), "<u2"),
         "rows": None if rows is None or np.array_equal(rows, np.arange(len(rows))) else _packed(rows, "<u4"),
         "numbers": None if numbers is None else _packed(numbers, "<u4"),
-        "classes": list(classes),
+        "columns": columns,
         "names": list(names),
         "circle": circle,
     }
-    counts = [] if labels is None else np.bincount(labels[labels >= 0], minlength=len(classes)).tolist()
-    legend = list(zip(classes, counts, strict=False))
-    return piece("scatter", data, legend, description, caption)
+    return piece("scatter", data, [column["name"] for column in columns], description, caption)
+
+
+def _group(name: str, codes: np.ndarray, names: Sequence[str]) -> dict[str, Any]:
+    """A column of groups; codes below zero are samples without one."""
+    return {
+        "name": name,
+        "kind": "group",
+        "values": _packed(np.where(codes < 0, NO_LABEL, codes), "<u2"),
+        "names": list(names),
+    }
+
+
+def _measure(name: str, values: np.ndarray) -> dict[str, Any]:
+    """A column of numbers, from its 1st to its 99th percentile, so that one extreme does not hide the rest."""
+    finite = np.isfinite(values)
+    low, high = np.percentile(values[finite], (1, 99)).tolist() if finite.any() else (0.0, 1.0)
+    shares = (np.where(finite, values, low).clip(low, high) - low) / max(high - low, 1e-12)
+    codes = np.where(finite, np.round(shares * (NO_LABEL - 1)), NO_LABEL)
+    return {"name": name, "kind": "number", "values": _packed(codes, "<u2"), "low": low, "high": high}
 
 
 def _packed(values: np.ndarray, kind: str) -> str:

@@ -73,6 +73,12 @@ def progress(steps: Series, values: Series, *, label: str) -> Figure:
     return figure
 
 
+def axis_note(low: float, high: float, whole: float) -> str:
+    """What to say of an axis that shows only part of what is possible: differences look larger than they are."""
+    share = (high - low) / whole
+    return f"The axis shows {100 * share:.0f} % of the whole range, so differences look larger." if share < 0.5 else ""
+
+
 def spectrum(singular_values: Series, *, effective_rank: float | None = None) -> Figure:
     """Singular values of the representation over the largest: after a sharp drop the directions are unused."""
     figure, axes = canvas("direction, in order", "singular value / largest")

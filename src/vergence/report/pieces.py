@@ -108,6 +108,11 @@ def shown(value: Any) -> str:
     return str(value)
 
 
+def shortened(name: str, most: int = LONGEST_NAME) -> str:
+    """A long name with its middle left out: beginnings and endings tell names apart."""
+    return name if len(name) <= most else f"{name[: most // 2 - 1]}…{name[-(most // 2) :]}"
+
+
 def percent(value: float) -> str:
     """A share as a percentage with one decimal."""
     return f"{100 * value:.1f} %"

@@ -25,7 +25,7 @@ FILES = {
 }
 # Training features are large and no page shows them.
 SAMPLES = ("test_h", "test_labels", "test_z1", "test_z2", "test_rows")  # a row for each held-out sample
-ARRAYS = (*SAMPLES, "thumbnails", "thumbnail_rows")
+ARRAYS = (*SAMPLES, "thumbnails", "thumbnail_rows", "viewed", "viewed_rows")
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -9,13 +10,14 @@ from markupsafe import Markup
 
 from vergence.report import figures
 from vergence.report.document import Section, section
-from vergence.report.embedding import Points, nearest, principal_plane, scatter, shown_rows
-from vergence.report.pieces import details, paragraph, percent, picture, piece, side_by_side, table
+from vergence.report.embedding import Points, nearest, scatter
+from vergence.report.maps import Map
+from vergence.report.pieces import details, paragraph, percent, picture, piece, shortened, side_by_side, table
 from vergence.report.record import Record
-from vergence.report.sprite import Sprite
+from vergence.report.sprite import Pictures
 
 QUERIES = 8  # samples whose neighbors are shown: a screenful
-PICTURES, WORDS = 8, 4  # how many neighbors of each: thumbnails in a row, sentences one under the other
+PICTURES, WORDS = 7, 4  # how many neighbors of each: thumbnails in a row, sentences one under the other
 MOST_NAMES = 2000  # as many as there are thumbnails: more would outweigh the rest of the page
 TINY = float(np.finfo(np.float32).tiny)  # keeps a row of zeros from dividing by zero
 
@@ -27,7 +29,7 @@ class HeldOut:
     labels: Int[np.ndarray, " n"] | None
     classes: Sequence[str]
     names: Sequence[str]
-    sprite: Sprite | None
+    thumbnails: int
     rows: Int[np.ndarray, " n"] | None = None
 
     def called(self, number: int) -> str:
@@ -40,32 +42,30 @@ class HeldOut:
         return number if self.rows is None else int(self.rows[number])
 
 
-def embedding(record: Record, sprite: Sprite | None) -> Section | None:
-    """The picture of the embedding: the circle when it is one, otherwise the plane of largest variance."""
-    samples = _samples(record, sprite)
-    z, h = (_finite_rows(record.features.get(name)) for name in ("test_z1", "test_h"))
+def embedding(record: Record, thumbnails: int, found: Map | None) -> Section | None:
+    """The picture of the embedding: the circle when it is one, otherwise the map that keeps most neighbors."""
+    samples = _samples(record, thumbnails)
+    z = _finite_rows(record.features.get("test_z1"))
     if z is not None and z[0].shape[1] == 2 and len(z[0]):
         return section("The embedding", _circle(*z, samples))
-    if h is None or len(h[0]) < 3:
-        return None
-    return section("The embedding", _plane(*h, samples))
+    return None if found is None else section("The embedding", _plane(found, samples))
 
 
-def neighbors(record: Record, sprite: Sprite | None) -> Section | None:
+def neighbors(record: Record, pictures: Pictures) -> Section | None:
     """A few samples with their nearest neighbors by cosine: what the encoder takes for the same.
 
     As thumbnails, or as names where there are none (sentences, say).
     """
-    samples = _samples(record, sprite)
-    known = sprite.count if sprite else len(samples.names)
+    samples = _samples(record, pictures.count)
+    known = pictures.count or len(samples.names)
     kept = _finite_rows(record.features.get("test_h"))
     if kept is None or (kept[1] < known).sum() < 3:
         return None
     h, rows = (part[kept[1] < known] for part in kept)
     anchors = _anchors(None if samples.labels is None else samples.labels[rows], len(h))
-    found = rows[nearest(_unit(h), anchors, min(PICTURES if sprite else WORDS, len(h) - 1))]
+    found = rows[nearest(_unit(h), anchors, min(PICTURES if pictures.count else WORDS, len(h) - 1))]
     lines = [
-        (_sample(samples, number), [_sample(samples, near, beside=number) for near in line])
+        (_sample(samples, number, pictures), [_sample(samples, near, pictures, beside=number) for near in line])
         for number, line in zip(rows[anchors].tolist(), found.tolist(), strict=True)
     ]
     note = "" if samples.labels is None else " A dashed outline marks a neighbor of another class."
@@ -84,15 +84,18 @@ def _circle(z: Float[np.ndarray, "n 2"], rows: Int[np.ndarray, " n"], samples: H
     return side_by_side(_map(_unit(z), rows, samples, description, caption, circle=True), density)
 
 
-def _plane(h: Float[np.ndarray, "n d"], rows: Int[np.ndarray, " n"], samples: HeldOut) -> Markup:
-    chosen = shown_rows(len(h), samples.sprite.count if samples.sprite else 0)
-    plane = principal_plane(h[chosen])
-    description = f"{len(chosen):,} held-out samples: {h.shape[1]} dimensions projected to two by PCA."
+def _plane(found: Map, samples: HeldOut) -> Markup:
+    plane = found.projection
+    description = f"{len(found.rows):,} held-out samples projected to two dimensions by {plane.name}."
+    others = [f"{name} {percent(share)}" for name, share in plane.tried if name != plane.name]
+    chosen = f", more than {' and '.join(others)}" if others else ""
     caption = (
-        f"{description} The projection keeps {percent(plane.explained)} of the variance and {percent(plane.preserved)} "
-        f"of each sample's {plane.neighbors} nearest neighbors; a random picture would keep {percent(plane.chance)}."
+        f"{description} It keeps {percent(plane.preserved)} of each sample's {plane.neighbors} nearest neighbors"
+        f"{chosen}; a random picture would keep {percent(plane.chance)}. Near groups are alike; distances between far "
+        "groups mean little. Click, then turn the wheel to zoom; drag to move."
     )
-    return _map(plane.points, rows[chosen], samples, description, caption)
+    columns: dict[str, Any] = {"groups": dict(found.groups), "measures": dict(found.numbers)}
+    return _map(plane.points, found.rows, samples, description, caption, **columns)
 
 
 def _map(
@@ -103,6 +106,7 @@ def _map(
     caption: str,
     *,
     circle: bool = False,
+    **columns: Any,
 ) -> Markup:
     labels = None if samples.labels is None else samples.labels[rows]
     drawing = scatter(
@@ -113,6 +117,7 @@ def _map(
         names=samples.names[:MOST_NAMES],
         numbers=None if samples.rows is None else samples.rows[rows],
         circle=circle,
+        **columns,
         description=description,
         caption=caption,
     )
@@ -126,18 +131,16 @@ def _map(
     return drawing + details("The map in numbers", table(["class", "samples", "median across", "median up"], middles))
 
 
-def _sample(samples: HeldOut, number: int, *, beside: int | None = None) -> Markup:
+def _sample(samples: HeldOut, number: int, pictures: Pictures, *, beside: int | None = None) -> Markup:
     """A thumbnail over its class, or a name; one of another class than ``beside`` is marked."""
     differs = beside is not None and samples.labels is not None and samples.labels[number] != samples.labels[beside]
-    if samples.sprite is None:
+    if not pictures.count:
         return piece("sample", "", samples.names[number], bool(differs))
     name = samples.called(number)
-    return piece(
-        "sample", samples.sprite.thumbnail(number, f"sample {samples.row(number)}, {name}"), name, bool(differs)
-    )
+    return piece("sample", pictures.sample(number), shortened(name), bool(differs))
 
 
-def _samples(record: Record, sprite: Sprite | None) -> HeldOut:
+def _samples(record: Record, thumbnails: int) -> HeldOut:
     labels = record.features.get("test_labels")
     lengths = {record.features[name].shape[:1] for name in ("test_h", "test_z1") if name in record.features}
     if labels is not None and lengths != {labels.shape}:
@@ -147,7 +150,7 @@ def _samples(record: Record, sprite: Sprite | None) -> HeldOut:
     classes = [given[number] if number < len(given) else f"class {number}" for number in range(count)]
     names = list(record.results.names or ())
     rows = record.features.get("test_rows")
-    return HeldOut(None if labels is None else labels.astype(np.int64), classes, names, sprite, rows)
+    return HeldOut(None if labels is None else labels.astype(np.int64), classes, names, thumbnails, rows)
 
 
 def _finite_rows(array: np.ndarray | None) -> tuple[Float[np.ndarray, "n d"], Int[np.ndarray, " n"]] | None:

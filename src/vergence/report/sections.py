@@ -18,6 +18,7 @@ from vergence.report.pieces import (
     paragraph,
     percent,
     picture,
+    piece,
     shown,
     side_by_side,
     stacked,
@@ -27,11 +28,13 @@ from vergence.report.plain import cost_and_gain
 from vergence.report.record import Record, flat, mapping
 from vergence.runs.results import Layer, Number, Proof, Reading, Score
 
+FEWEST_POINTS = 3  # of a chart: two are a table
+
 
 def findings(record: Record) -> Section | None:
     """What was found, apart: of the rows, of pairs and labels, of the learning; what it costs and what was tried."""
     found = record.results
-    if not found.verdicts:
+    if not found.verdicts and not found.recommendations:
         return None
     groups = {"rows": "The rows", "pairs": "Pairs and labels", "learning": "The learning"}
     verdicts = [[groups.get(about, about), each.label, each.sentence] for about, each in found.verdicts.items()]
@@ -41,15 +44,15 @@ def findings(record: Record) -> Section | None:
     heading = ["finding", "kind", "what was seen", "cost, and what was tried", "advice"]
     return section(
         "What was found",
-        table(["about", "verdict", ""], verdicts),
+        side_by_side(table(["about", "verdict", ""], verdicts) if verdicts else None, _recommendations(record)),
         table(heading, listed) if listed else None,
     )
 
 
-def recommendations(record: Record) -> Section | None:
+def _recommendations(record: Record) -> Markup | None:
     """What to change: each piece of advice with the measurement behind it and the override that does it."""
     cells = [[row.sentence, row.measurement, row.override] for row in record.results.recommendations]
-    return section("What to change", table(["advice", "because", "override"], cells)) if cells else None
+    return table(["what to change", "because", "override"], cells) if cells else None
 
 
 def learning(record: Record) -> Section | None:
@@ -68,29 +71,61 @@ def accuracies(record: Record) -> Section | None:
     if not rows:
         return None
     best = max(rows, key=lambda row: row.accuracy)
-    caption = "An encoder that is no better than an untrained one has learned nothing that predicts these labels."
+    caption = "An encoder that is no better than an untrained one has learned nothing that predicts these labels. "
+    caption += figures.axis_note(min(row.interval[0] for row in rows), max(row.interval[1] for row in rows), 1.0)
     words = f"{percent(best.accuracy)}, of {best.features} by {best.classifier}"
     drawing = picture(
         figures.accuracies(rows), caption, description=f"{len(rows)} accuracies, all in the table; the best is {words}."
     )
-    columns = [(drawing, _label_curves(record)), (_accuracy_table(rows), _layers(record))]
+    columns = [(drawing, _layers(record)), (_label_curves(record), details("All accuracies", _accuracy_table(rows)))]
     joined = [Markup("").join(piece for piece in column if piece) for column in columns]
     return section("What it is worth", side_by_side(*joined), formulas(row.classifier for row in rows))
 
 
+# The three numbers that most readers need, with what they mean; the rest is behind a fold.
+LEADING = {
+    "alignment": "squared distance of two views of a sample: 0 is perfect agreement, 2 is none",
+    "uniformity": "how evenly embeddings cover the sphere: 0 when all coincide, the floor when they are spread evenly",
+    "effective_rank": "directions that the representation uses, of its width",
+}
+
+
 def geometry(record: Record) -> Section | None:
-    """The spectrum of the representation, and every diagnostic with its interval, its n and its meaning."""
+    """Three numbers with what they mean; the spectrum and every other diagnostic behind a fold."""
     entries = record.results.diagnostics
+    cards = [
+        (_title(name, entries[name]), _card_value(record, name), text)
+        for name, text in LEADING.items()
+        if name in entries and entries[name].value is not None
+    ]
     groups = {name: entry for name, entry in entries.items() if entry.value is None and entry.more}
     rows = [[_titled(name, entry), *_diagnostic(entry)] for name, entry in entries.items() if name not in groups]
-    folded = [
-        details(_title(name, entry).capitalize(), table(["", "value"], entry.more.items()))
-        for name, entry in groups.items()
-    ]
     listing = table(["diagnostic", "value", "interval", "n", "remarks"], rows) if rows else None
     meanings = [[_title(name, entry), entry.meaning] for name, entry in entries.items() if entry.meaning]
-    explained = details("What each is", table(["", ""], meanings)) if meanings else None
-    return section("Geometry", side_by_side(_spectrum(record), Markup("").join(folded)), listing, explained)
+    folded = [
+        *([listing] if listing else []),
+        *(
+            details(_title(name, each).capitalize(), table(["", "value"], each.more.items()))
+            for name, each in groups.items()
+        ),
+        *([details("What each is", table(["", ""], meanings))] if meanings else []),
+    ]
+    return section(
+        "Geometry",
+        side_by_side(piece("numbers", cards) if cards else None, _spectrum(record)),
+        details(f"All {len(entries)} diagnostics, with intervals", *folded) if folded else None,
+    )
+
+
+def _card_value(record: Record, name: str) -> str:
+    """A leading number with its interval and, where it has one, its end of the scale."""
+    entry = record.results.diagnostics[name]
+    ends = {"uniformity": entry.more.get("floor"), "effective_rank": len(record.results.singular_values) or None}
+    end = ends.get(name)
+    words = {"uniformity": "floor", "effective_rank": "of"}
+    scale = f" {words[name]} {shown(float(end)) if isinstance(end, float) else end}" if end is not None else ""
+    between = _interval(entry, lambda value: f"{value:.3g}")
+    return f"{entry.value:.3g}{scale}" + (f" ({between})" if between else "")
 
 
 def _title(name: str, entry: Number) -> str:
@@ -119,7 +154,8 @@ def _trade_off(proof: Proof) -> Markup | None:
         return None
     figure = figures.trade_off(proof.curves, chance=proof.terms.get("chance error"))
     words = "Epsilon, at the best delta: a larger one leaves fewer samples unstable and asks more of the centers."
-    return picture(figure, words, description="The bound on the error and its parts against epsilon.")
+    drawing = picture(figure, words, description="The bound on the error and its parts against epsilon.")
+    return details("The bound against epsilon", drawing)
 
 
 def data(record: Record) -> Section | None:
@@ -133,14 +169,18 @@ def data(record: Record) -> Section | None:
 
 def repetition(record: Record) -> Section | None:
     """The command that repeats the run, its config and where it ran."""
-    name = shlex.quote(record.name)
-    command = f"vergence train --config {name}/config.yaml --run {shlex.quote(record.name + '-again')}"
+    place = record.path.as_posix()
+    command = shlex.join(["vergence", "train", "--config", f"{place}/config.yaml", "--run", f"{place}-again"])
+    again = shlex.join(["vergence", "report", place])
     config = [[key, value] for key, value in flat(record.config).items()]
     machine = [[key, value] for key, value in flat(record.environment).items()]
     version = record.environment.get("vergence", __version__)
     return section(
         "How to repeat it",
-        code(command) if config else None,
+        code(f"{command}\n{again}") if config else None,
+        paragraph("From the folder in which the run was started; the second line writes this page again.")
+        if config
+        else None,
         paragraph(
             f"Cite as: Vergence, version {version}, with the paper of the method, which “vergence list methods” names."
         ),
@@ -224,6 +264,10 @@ def _plane(record: Record) -> Markup | None:
     steps, align, uniform = record.series("step", "alignment", "uniformity")
     if not len(steps):
         return None
+    if len(steps) < FEWEST_POINTS:
+        told = [[f"{step:,.0f}", one, other] for step, one, other in zip(steps, align, uniform, strict=True)]
+        words = f"Alignment and uniformity along training: {len(steps)} measurements make no curve"
+        return table(["step", "alignment", "uniformity"], told, caption=words)
     uniformity = record.results.diagnostics.get("uniformity")
     floor = uniformity.more.get("floor") if uniformity is not None else None
     return picture(
@@ -238,6 +282,9 @@ def _progress(record: Record, key: str, label: str) -> Markup | None:
     steps, values = record.series("step", key)
     if len(steps) < 2:
         return None
+    if len(steps) < FEWEST_POINTS:
+        told = [[f"{step:,.0f}", value] for step, value in zip(steps, values, strict=True)]
+        return table(["step", label], told, caption=f"{label} along training: {len(steps)} measurements make no curve")
     words = f"{label} goes from {values[0]:.3f} to {values[-1]:.3f}."
     return picture(figures.progress(steps, values, label=label), f"{label} along training.", description=words)
 

@@ -2,7 +2,8 @@
 
 import base64
 import io
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import UInt8
@@ -12,8 +13,8 @@ from PIL import Image
 from vergence.report.pieces import piece
 
 COLUMNS = 40
-LARGEST_SIDE = 48  # pixels of a thumbnail in the file; the page shows them at 56 to 112
-BUDGET = 600_000  # bytes of the picture: with 50,000 points beside it a page stays under 1.5 MB
+LARGEST_SIDE = 64  # pixels of a thumbnail in the file; the page shows them at 48 to 80
+BUDGET = 1_600_000  # bytes of the picture: with 100,000 points beside it a page stays under 5 MB
 
 
 @dataclass(frozen=True)
@@ -32,13 +33,56 @@ class Sprite:
         return piece("thumbnail", number, self.columns, text)
 
 
-def make_sprite(thumbnails: UInt8[np.ndarray, "m c height width"], *, budget: int = BUDGET) -> Sprite | None:
+class Pictures:
+    """The pictures of a page: thumbnails of samples by their place, and others that are added while it is written.
+
+    Where there are no thumbnails a sample is its name, or its row.
+    """
+
+    def __init__(self, thumbnails: np.ndarray | None, names: Sequence[str] = ()):
+        usable = thumbnails is not None and thumbnails.ndim == 4 and len(thumbnails)
+        fitting = make_sprite(thumbnails) if usable else None  # type: ignore[arg-type]
+        self.count = fitting.count if fitting else 0
+        self.collected: list[np.ndarray] = list(thumbnails[: self.count]) if self.count else []  # type: ignore[index]
+        self.names = names
+
+    def sample(self, place: int) -> Markup:
+        """The sample at a place, as a thumbnail or in words."""
+        words = self.names[place] if place < len(self.names) else f"sample {place}"
+        if place < self.count:
+            return Sprite("", 0, 0, 1.0, False).thumbnail(place, words)
+        return Markup('<span class="said">{}</span>').format(words)
+
+    def add(self, picture: np.ndarray, words: str) -> Markup:
+        """Another picture ``[c, h, w]`` of bytes, of the size of the thumbnails."""
+        if self.collected and picture.shape[0] != self.collected[0].shape[0]:
+            return Markup("")
+        self.collected.append(_fitted(picture, self.collected[0].shape[1:] if self.collected else picture.shape[1:]))
+        return Sprite("", 0, 0, 1.0, False).thumbnail(len(self.collected) - 1, words)
+
+    def sprite(self) -> Sprite | None:
+        """All of them as one picture."""
+        whole = make_sprite(np.stack(self.collected), budget=2 * BUDGET) if self.collected else None
+        return None if whole is None else replace(whole, count=self.count)
+
+
+def _fitted(picture: np.ndarray, size: tuple[int, ...]) -> np.ndarray:
+    """A picture in another size: a sprite has one."""
+    if picture.shape[1:] == size:
+        return picture
+    channels = [np.asarray(Image.fromarray(channel).resize((size[1], size[0]))) for channel in picture]
+    return np.stack(channels)
+
+
+def make_sprite(
+    thumbnails: UInt8[np.ndarray, "m c height width"], *, budget: int = BUDGET, quality: int = 85
+) -> Sprite | None:
     """Thumbnails as one PNG; as a JPEG, and then fewer of them, when that would exceed ``budget`` bytes."""
     images = _small(thumbnails)
     while len(images):
         sheet = _sheet(images)
-        for form, quality in (("png", 100), ("jpeg", 80), ("jpeg", 60)):
-            data = _encoded(sheet, form, quality)
+        for form, fine in (("png", 100), ("jpeg", quality), ("jpeg", 60)):
+            data = _encoded(sheet, form, fine)
             if len(data) <= budget:
                 address = f"data:image/{form};base64,{base64.b64encode(data).decode()}"
                 height, width = images.shape[1:3]

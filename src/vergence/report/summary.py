@@ -1,19 +1,75 @@
-"""A run in five lines of plain text, the same on the page and in the terminal."""
+"""A run in a few lines of plain text, the same on the page and in the terminal: what it is worth first."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 from vergence.report.pieces import percent, shown
 from vergence.report.record import Record, flat, read
+from vergence.runs.results import TRAINED, UNTRAINED, Gain, Results
 
 
 def summary(run_directory: str | Path) -> list[str]:
-    """What ran, the accuracies beside their baselines, where the loss stands, the geometry: as far as known."""
-    return summary_lines(read(run_directory))
+    """What training gave, where the loss stands, where a baseline wins, what ran, the geometry: as far as known."""
+    record = read(run_directory)
+    return [*worth(record.results), *_measured(record)]
 
 
 def summary_lines(record: Record) -> list[str]:
-    return [*_training(record), *_accuracies(record), *_thermometer(record), *_geometry(record)]
+    """What follows the worth of a run on its page."""
+    return [*_measured(record), *_training(record)]
+
+
+def _measured(record: Record) -> list[str]:
+    return [*_thermometer(record), *_beaten(record.results), *_few(record), *_geometry(record)]
+
+
+def worth(results: Results) -> list[str]:
+    """What training gave over the untrained encoder, paired on the same samples, beside the raw input."""
+    gain = _first_gain(results)
+    if gain is None:
+        return list(_unpaired(results))
+    points = 100 * gain.value
+    verb = "gained" if gain.low > 0 else "lost" if gain.high < 0 else "changed nothing that can be told"
+    amount = f"{verb} {abs(points):.1f} points" if gain.low > 0 or gain.high < 0 else f"{verb} ({points:+.1f} points)"
+    others = [each for each in results.gains if each.classifier == gain.classifier and each.over != gain.over]
+    beside = "".join(f"; {each.over} {percent(each.second)}" for each in others)
+    between = f"95 % of the gain between {100 * gain.low:.1f} and {100 * gain.high:.1f}"
+    return [
+        f"Training {amount} over the {gain.over} ({100 * gain.second:.1f} to {percent(gain.first)}, {between}{beside}; "
+        f"{gain.classifier}, {gain.n:,} held-out samples)."
+    ]
+
+
+def _first_gain(results: Results) -> Gain | None:
+    """The gain that is told first: of the linear probe over the untrained encoder, or the first there is."""
+    rows = sorted(results.gains, key=lambda gain: (gain.over != UNTRAINED, gain.classifier != "linear probe"))
+    return rows[0] if rows else None
+
+
+def _unpaired(results: Results) -> Iterator[str]:
+    """Results of an earlier form, or of one set of rows, know accuracies without the samples behind them."""
+    best = {name: results.best(name) for name in dict.fromkeys(row.features for row in results.accuracy)}
+    known = [score for score in best.values() if score is not None]
+    if known:
+        facts = [f"{score.features} {percent(score.accuracy)} ({score.classifier})" for score in known]
+        yield f"Accuracy with {known[0].labels}: {', '.join(facts)}."
+
+
+def _beaten(results: Results) -> Iterator[str]:
+    """Wherever a baseline is ahead of the trained encoder, it is said, and whether the interval is sure of it."""
+    sure = {(gain.over, gain.classifier): gain.high < 0 for gain in results.gains}
+    trained = {(row.classifier, row.per_class): row for row in results.accuracy if row.features == TRAINED}
+    lines = []
+    for row in results.accuracy:
+        mine = trained.get((row.classifier, row.per_class))
+        if row.features == TRAINED or mine is None or row.accuracy <= mine.accuracy:
+            continue
+        certain = sure.get((row.features, row.classifier)) if row.per_class is None else None
+        doubt = " (within the error)" if certain is False else ""
+        told = f"{percent(row.accuracy)} against {percent(mine.accuracy)}"
+        lines.append(f"{row.features} with {row.classifier}, {row.labels}: {told}{doubt}")
+    if lines:
+        yield f"Ahead of the trained encoder: {'; '.join(lines)}."
 
 
 def _training(record: Record) -> Iterator[str]:
@@ -26,9 +82,9 @@ def _training(record: Record) -> Iterator[str]:
         yield f"Training: {', '.join(facts)}."
 
 
-def _accuracies(record: Record) -> Iterator[str]:
-    """Per number of labels, each kind of features with the classifier that did best on it."""
-    rows = record.results.accuracy
+def _few(record: Record) -> Iterator[str]:
+    """With few labels, each kind of features with the classifier that did best on it."""
+    rows = [row for row in record.results.accuracy if row.per_class is not None]
     for per_class in dict.fromkeys(row.per_class for row in rows):
         best = {name: record.results.best(name, per_class) for name in dict.fromkeys(row.features for row in rows)}
         known = [score for score in best.values() if score is not None]

@@ -24,24 +24,33 @@ Split = tuple[Array, Array, Array, Array]  # training rows and labels, test rows
 
 def accuracies(name: str, data: Split, *, protocol: str = "lbfgs", seed: int = 0) -> Iterator[Score]:
     """Every classifier with all labels, and two of them with five a class."""
+    for found, more in judgments(data, protocol=protocol, seed=seed):
+        yield score(name, found, **more)
+
+
+Judgment = tuple[evaluation.Accuracy, dict[str, float]]  # an accuracy, and how many labels were given where not all
+
+
+def judgments(data: Split, *, protocol: str = "lbfgs", seed: int = 0) -> Iterator[Judgment]:
+    """The same as they were measured, with what each classifier said of every test sample."""
 
     def probe(*parts: Any) -> evaluation.Accuracy:
         return evaluation.linear_probe(*parts, protocol=protocol)
 
     for classifier in (probe, evaluation.knn, evaluation.nearest_center):
-        yield _score(name, classifier(*data))
+        yield classifier(*data), {}
     for few in (evaluation.nearest_center, probe):
-        yield _score(name, evaluation.few_labels(*data, per_class=FEW, classifier=few, seed=seed), per_class=float(FEW))
+        yield evaluation.few_labels(*data, per_class=FEW, classifier=few, seed=seed), {"per_class": float(FEW)}
 
 
 def few_labels(name: str, data: Split, *, seed: int = 0) -> Iterator[Score]:
     """The points of a curve of few labels, with the spread over draws of which samples are labeled."""
     for point in evaluation.label_curve(*data, seed=seed):
         choices = {key: point.choices[key] for key in ("per_class", "draws", "spread")}
-        yield _score(name, point, **choices)
+        yield score(name, point, **choices)
 
 
-def _score(name: str, found: evaluation.Accuracy, **more: Any) -> Score:
+def score(name: str, found: evaluation.Accuracy, **more: Any) -> Score:
     return record(Score, found.to_dict(), features=name, **more)
 
 
@@ -55,6 +64,16 @@ def labeled(run: Run, train: features.Features, test: features.Features) -> dict
             kind = (run.read_json("samples.json") or {}).get("kind", "image")
             sets[RAW[kind]] = (features.read(file, "raw_train"), features.read(file, "raw_test"))
     return {name: (seen.h, seen.labels, left.h, left.labels) for name, (seen, left) in sets.items()}
+
+
+def test_rows(run: Run, test: features.Features) -> dict[str, Any]:
+    """The places of the test samples in the data, for each kind of features that a run keeps."""
+    file, known = run.path / "baselines.safetensors", {TRAINED: test.rows}
+    if file.exists():
+        known[UNTRAINED] = features.read(file, "untrained_test").rows
+        if features.holds(file, "raw_test"):
+            known |= dict.fromkeys(RAW.values(), features.read(file, "raw_test").rows)
+    return known
 
 
 def probed_layers(run: Run, *, protocol: str = "lbfgs") -> Iterator[results.Layer]:

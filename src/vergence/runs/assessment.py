@@ -1,6 +1,6 @@
 """Assessment: a run's files, or anyone's arrays, become results: diagnosis, accuracies, certificates, advice."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -15,8 +15,19 @@ from vergence.diagnostics.arrays import Array, labels_for
 from vergence.diagnostics.measures import plain
 from vergence.diagnostics.recommendations import recommendations
 from vergence.methods import customized
-from vergence.runs import results
-from vergence.runs.accuracies import accuracies, few_labels, judgeable, labeled, probed_layers, split
+from vergence.runs import hits, results
+from vergence.runs.accuracies import (
+    Judgment,
+    accuracies,
+    few_labels,
+    judgeable,
+    judgments,
+    labeled,
+    probed_layers,
+    score,
+    split,
+    test_rows,
+)
 from vergence.runs.results import Results, record
 from vergence.runs.run import Run
 from vergence.theory.certified import certificates
@@ -24,8 +35,10 @@ from vergence.theory.certified import certificates
 CERTIFIED = 300  # rows of anyone's embeddings that theorems are held against, as many as a run keeps views of
 
 
-def of_run(run: Run, *, protocol: str = "lbfgs", layers: bool = False) -> Results:
-    """Diagnose a run from its files alone, and leave its results among them."""
+def of_run(
+    run: Run, *, protocol: str = "lbfgs", layers: bool = False, saying: Callable[[str], None] = lambda text: None
+) -> Results:
+    """Diagnose a run from its files alone, and leave its results among them; ``saying`` is told what is done now."""
     config, file = run.config, run.path / "features.safetensors"
     if not file.exists():
         raise FileNotFoundError(
@@ -36,6 +49,7 @@ def of_run(run: Run, *, protocol: str = "lbfgs", layers: bool = False) -> Result
     final = [row["loss"] for row in rows if row["epoch"] > rows[-1]["epoch"] - 1]
     method = customized(config.method, heads=config.heads, objective=config.objective)
     scaled = method.objective in SCALES
+    saying("diagnosis of the rows, pairs and learning")
     diagnosis = diagnostics.diagnose(
         test.h,
         z1=test.z1,
@@ -51,11 +65,19 @@ def of_run(run: Run, *, protocol: str = "lbfgs", layers: bool = False) -> Result
     )
     judged = judgeable(train, test)
     sets = labeled(run, train, test) if judged else {}
+    judged_by: dict[str, tuple[Judgment, ...]] = {}
+    for name, arrays in sets.items():
+        saying(f"classifiers on the features of the {name}")
+        judged_by[name] = tuple(judgments(arrays, protocol=protocol))
+    right = hits.hits(judged_by, {name: arrays[3] for name, arrays in sets.items()}, test_rows(run, test))
+    hits.save_hits(run.path, right)
+    saying("few labels, certificates")
     found = assembled(
         diagnosis,
         trained=True,
         stored=features.stored(file),
-        accuracy=tuple(row for name, arrays in sets.items() for row in accuracies(name, arrays, protocol=protocol)),
+        accuracy=tuple(score(name, one, **more) for name, each in judged_by.items() for one, more in each),
+        gains=hits.gains(right),
         few_labels=tuple(row for name, arrays in sets.items() for row in few_labels(name, arrays)),
         layers=tuple(probed_layers(run, protocol=protocol)) if layers else (),
         facts=run.read_json("samples.json") or {},

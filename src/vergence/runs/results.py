@@ -109,6 +109,22 @@ class Score(Record, frozen=True):
         return (self.low, self.high) if known else (self.accuracy, self.accuracy)  # type: ignore[return-value]
 
 
+class Gain(Record, frozen=True):
+    """What training gave: the accuracy of its features less that of ``over``, on the same ``n`` test samples."""
+
+    over: str
+    classifier: str
+    first: float
+    second: float
+    low: float
+    high: float
+    n: int
+
+    @property
+    def value(self) -> float:
+        return self.first - self.second
+
+
 class Layer(Record, frozen=True):
     """A linear probe after one layer."""
 
@@ -156,6 +172,7 @@ class Results(Record, frozen=True, kw_only=True, omit_defaults=False):
     diagnostics: dict[str, Number] = {}
     singular_values: tuple[float, ...] = ()
     accuracy: tuple[Score, ...] = ()
+    gains: tuple[Gain, ...] = ()
     few_labels: tuple[Score, ...] = ()
     layers: tuple[Layer, ...] = ()
     certificates: tuple[Proof, ...] = ()

@@ -207,7 +207,7 @@ def freeze(parts: Assembled, run: Run) -> None:
     learner, recipe = parts.learner, parts.recipe
     train = features.extract(learner.encoder, parts.samples, recipe)
     test = features.extract(learner.encoder, parts.test, recipe, branches=learner.branches, seed=parts.config.seed)
-    pictures = features.thumbnails(parts.test)
+    pictures = features.thumbnails(parts.test) | features.viewed(parts.test, recipe, test, seed=parts.config.seed)
     stacks, rows = features.of_views(learner.encoder, parts.test, recipe, seed=parts.config.seed)
     views = {"test_views": stacks, "test_views_rows": rows}
     trained = {**train.tensors("train"), **test.tensors("test"), **views, **pictures}
