@@ -62,7 +62,7 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--all", action="store_true", help="every form and precision, about five minutes")
     everything = arguments.parse_args().all
-    print(f"triton {triton.__version__}, tiles of {host.SIDE} x {host.SIDE}, {host.WARPS} warps, width {D}\n")
+    print(f"triton {triton.__version__}, tiles of {host.SIDE} x {host.SIDE}, width {D}\n")
     print("| GPU | program | form | rows | registers | shared KiB | spilled bytes | programs a multiprocessor |")
     print("|---|---|---|---|---:|---:|---:|---:|")
     for target, program, form, precision in cases(everything):
@@ -78,7 +78,7 @@ def cases(everything: bool) -> list[tuple[str, str, str, str]]:
 
 def line(target: str, program: str, form: str, precision: str) -> str:
     registers, shared, spilled = use(target, compiled(target, program, form, precision))
-    fits = at_once(target, registers, shared)
+    fits = at_once(target, registers, shared, launched(precision)["num_warps"])
     return f"| {target} | {program} | {form} | {precision} | {registers} | {shared / 1024:.0f} | {spilled} | {fits} |"
 
 
@@ -89,8 +89,8 @@ def compiled(target: str, program: str, form: str, precision: str):
         backward = "ieee"
     values = {
         **FORMS[form],
+        **launched(precision),
         "SIDE": host.SIDE,
-        "WIDTH": min(host.WIDEST, D),
         "ACC": tl.float32,
         "PRECISION": forward,
         "BACK": backward,
@@ -103,7 +103,12 @@ def compiled(target: str, program: str, form: str, precision: str):
     # Rows and their lengths start at multiples of 16, as torch's do at width 128: what lets loads be wide.
     aligned = {(function.arg_names.index(name),): [["tt.divisibility", 16]] for name in kinds if name != "blocks"}
     source = ASTSource(function, {**kinds, **dict.fromkeys(known, "constexpr")}, known, aligned)
-    return triton.compile(source, target=TARGETS[target], options={"num_warps": host.WARPS})
+    return triton.compile(source, target=TARGETS[target], options={"num_warps": launched(precision)["num_warps"]})
+
+
+def launched(precision: str) -> dict[str, int]:
+    """The width of the products and the number of warps that the kernel is launched with."""
+    return host.BY_CORES if PRECISIONS[precision][:2] == ("fp32", "ieee") else host.BY_TENSOR_CORES
 
 
 def kind(name: str, rows: str) -> str:
@@ -129,13 +134,14 @@ def use(target: str, kernel) -> tuple[int, int, int]:
     return int(re.search(r"REG:(\d+)", told)[1]), shared, max(stack, local)
 
 
-def at_once(target: str, registers: int, shared: int) -> str:
+def at_once(target: str, registers: int, shared: int, warps: int) -> str:
     """How many programs a multiprocessor holds, by its registers, shared memory and warps."""
     if target not in LIMITS:
         return "-"
-    most, kilobytes, warps = LIMITS[target]
-    by_registers = most // (registers * 32 * host.WARPS)
-    return str(min(by_registers, kilobytes * 1024 // (shared + 1024), warps // host.WARPS))
+    most, kilobytes, all_warps = LIMITS[target]
+    # Registers are given to a warp in lots of 256, shared memory with 1 KiB of the system's.
+    by_registers = most // (-(-registers * 32 // 256) * 256 * warps)
+    return str(min(by_registers, kilobytes * 1024 // (shared + 1024), all_warps // warps))
 
 
 if __name__ == "__main__":

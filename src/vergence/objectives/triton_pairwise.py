@@ -16,10 +16,12 @@ from vergence.objectives import triton_tiles
 from vergence.objectives.gram import refuse_second_derivative
 
 SIDE = 64  # rows and columns of a tile
-WIDEST = 64  # dimensions that a program multiplies at once; products of matrices on a GPU need at least 16
 # Patches along a side: 64 x 65 / 2 programs are more than any GPU runs at once, and the partial sums stay O(64 n).
 PATCHES = 64
-WARPS = 4  # of 32 threads: 64 x 64 products are 32 registers a thread
+# Dimensions that a program multiplies at once, and its warps of 32 threads: the most for which the compiler spills no
+# registers (benchmarks/kernel_compile.py). Float32 in full is multiplied without tensor cores, and takes more of them.
+BY_CORES = {"WIDTH": 16, "num_warps": 8}
+BY_TENSOR_CORES = {"WIDTH": 32, "num_warps": 4}
 ACCUMULATED = {torch.float64: tl.float64}  # in float32 but for float64 itself
 
 # What the backward pass knows of the anchors on one side: gradients, products of positives, values.
@@ -106,16 +108,16 @@ class _Launch:
         self.sizes = (self.n, self.m, self.d, partner or 0)
         self.kinds = {"SYMMETRIC": self.symmetric, "PARTNER": partner is not None, "COLUMNS": self.both}
         half = rows.dtype in (torch.float16, torch.bfloat16)
+        precision = "ieee" if half else _precision(rows.device)
         self.options = {
             "SIDE": SIDE,
-            "WIDTH": min(WIDEST, max(16, triton.next_power_of_2(self.d))),
             "ACC": ACCUMULATED.get(rows.dtype, tl.float32),
-            "PRECISION": "ieee" if half else _precision(rows.device),
+            "PRECISION": precision,
             "WIDEN": half and interpreted(),
-            "num_warps": WARPS,
+            **(BY_TENSOR_CORES if half or precision != "ieee" else BY_CORES),
         }
         # A float32 share of the sum times a row in half precision: the row is exact in tf32, and nothing underflows.
-        self.back = "tf32" if half and rows.is_cuda and torch.version.hip is None else self.options["PRECISION"]
+        self.back = "tf32" if half and rows.is_cuda and torch.version.hip is None else precision
 
     def sums(self) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor], Tensor]:
         """Partial sums by row and by column, each with its largest products; and the products of positive pairs."""
@@ -153,9 +155,8 @@ class _Launch:
         return rows_grad, turned._owned(by_column, by_row, rows_are_anchors=self.both)
 
     def _owned(self, by_row: Anchors, by_column: Anchors, *, rows_are_anchors: bool = True) -> Tensor:
-        gradient = self.scale.new_empty(self.n, self.d)
-        grid = (triton.cdiv(self.n, SIDE), triton.cdiv(self.d, self.options["WIDTH"]))
-        triton_tiles.gradient_of_a_block[grid](
+        gradient = self.scale.new_zeros(self.n, self.d)
+        triton_tiles.gradient_of_a_block[(triton.cdiv(self.n, SIDE),)](
             self.rows, self.columns, self.scale, *by_row, *by_column, gradient, *self.sizes,
             ROWS=rows_are_anchors, BACK=self.back, **self.kinds, **self.options,
         )  # fmt: skip

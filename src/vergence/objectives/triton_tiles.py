@@ -259,11 +259,9 @@ def gradient_of_a_block(
     WIDEN: tl.constexpr,
     BACK: tl.constexpr,
 ):
-    """The gradient of a block of rows, WIDTH dimensions of it: one owner adds over all columns, in order."""
+    """The gradient of a block of rows: one owner adds over all columns, in order. ``row_grad`` starts at 0."""
     r = tl.program_id(0) * SIDE + tl.arange(0, SIDE)
-    k = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
     scale = tl.load(scale_at)
-    total = tl.zeros([SIDE, WIDTH], dtype=ACC)
     for start in range(0, m, SIDE):
         c = start + tl.arange(0, SIDE)
         products = _dots(rows, columns, r, c, n, m, d, WIDTH, ACC, PRECISION, WIDEN)
@@ -271,7 +269,11 @@ def gradient_of_a_block(
             products, r, c, row_weight, row_shift, row_log, column_weight, column_shift, column_log,
             n, m, partner, scale, SYMMETRIC, PARTNER, ROWS, COLUMNS,
         )  # fmt: skip
-        inside = (c[:, None] < m) & (k[None, :] < d)
-        right = tl.load(columns + c[:, None].to(tl.int64) * d + k[None, :], mask=inside, other=0.0).to(ACC)
-        total += tl.dot(push, right, input_precision=BACK, out_dtype=ACC)
-    tl.store(row_grad + r[:, None].to(tl.int64) * d + k[None, :], total, mask=(r[:, None] < n) & (k[None, :] < d))
+        for first in range(0, d, WIDTH):
+            k = first + tl.arange(0, WIDTH)
+            at, inside = r[:, None].to(tl.int64) * d + k[None, :], (r[:, None] < n) & (k[None, :] < d)
+            at_columns, known = c[:, None].to(tl.int64) * d + k[None, :], (c[:, None] < m) & (k[None, :] < d)
+            right = tl.load(columns + at_columns, mask=known, other=0.0).to(ACC)
+            moved = tl.dot(push, right, input_precision=BACK, out_dtype=ACC)
+            tl.store(row_grad + at, tl.load(row_grad + at, mask=inside, other=0.0) + moved, mask=inside)
+        tl.debug_barrier()  # the next columns add to what these wrote
