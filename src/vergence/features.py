@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from vergence.counters import drawn, sample_keys, shuffled
 from vergence.data import Samples
+from vergence.data.samples import Sharded
 from vergence.encoders.layers import Pool, layers
 from vergence.runs.run import write_bytes
 
@@ -57,7 +58,12 @@ class Features:
 
 
 def rows_of(samples: Samples, limit: int | None = None) -> Tensor:
-    """The rows that stand for all samples: at most ``limit``, drawn evenly, every class by its share."""
+    """The rows that stand for all samples: at most ``limit``, drawn evenly, every class by its share.
+
+    Of samples in shards at most 50,000, from a few pieces, are read: they must not take memory as they grow.
+    """
+    if isinstance(samples.x, Sharded):
+        return samples.x.sample(min(limit or MAPPED, MAPPED))
     return drawn(len(samples), limit or len(samples), groups=samples.labels)
 
 
@@ -161,7 +167,7 @@ def raw(samples: Samples, recipe: Any, *, limit: int | None = None) -> Features:
 
     ``read`` gives bytes back as [0, 1]. What is larger than 32 MiB a split loses rows, down to 1,000.
     """
-    size = _storable(recipe.plain(samples.x[torch.arange(1)]))[0]
+    size = _storable(recipe.plain(samples.x[rows_of(samples, limit)[:1]]))[0]
     most = max(FEWEST_RAW, RAW_BYTES // (size.numel() * size.element_size()))
     rows = rows_of(samples, min(limit or len(samples), most))
     h = torch.cat([_storable(recipe.plain(x)).flatten(1) for _, x in _chunks(samples, rows)])

@@ -13,6 +13,7 @@ from vergence.data.images import folder
 from vergence.data.published import cifar10, cifar100, fashion_mnist, mnist, stl10
 from vergence.data.samples import Samples, in_memory, require_pairs
 from vergence.data.series import series
+from vergence.data.shards import parquet, wds
 from vergence.data.splits import carved, fewer
 from vergence.data.streaming import batches_of
 from vergence.data.text import text
@@ -37,6 +38,8 @@ SOURCES = Table(
         "text": text,
         "series": series,
         "hf": hugging_face,
+        "parquet": parquet,
+        "wds": wds,
     },
     room="data",
 )
@@ -60,7 +63,7 @@ def load(
     ``limit`` keeps that many for training, drawn from each class in equal numbers, and a fifth as many of the test
     split. ``validation`` is a share of the training split to hold out. Fewer than ``fewest`` samples to train on are
     refused: contrast needs two. What needs more than ``memory`` GiB stays on disk. Other options belong to the source.
-    All options may stand behind it: ``folder:photos,size=96,limit=1000``.
+    All options may stand behind it: ``folder:photos,size=96,limit=1000``, ``hf:NAME,streaming``.
     """
     if split not in SPLITS:
         raise UnknownName("split", split, SPLITS)
@@ -86,6 +89,7 @@ def settled(source: str, given: Mapping[str, Any]) -> tuple[str, str, dict[str, 
     plain, *written = re.split(r",(?=[a-z_]+=)", source)
     name, argument = parts(plain)
     row = SOURCES[name]
+    argument, flags = _flags(argument, row)
     if not callable(row):
         return name, "", dict(given)
     if bool(argument) != (next(iter(inspect.signature(row).parameters)) != "split"):
@@ -93,11 +97,20 @@ def settled(source: str, given: Mapping[str, Any]) -> tuple[str, str, dict[str, 
         raise ValueError(f"{source!r}: {name} {surplus if argument else f'needs a place, as in {name}:PATH'}.")
     hidden = ("split", "fewest")
     defaults = {key: value for key, value in (_defaults(load) | _defaults(row)).items() if key not in hidden}
-    texts = dict(option.split("=", 1) for option in written)
+    texts = flags | dict(option.split("=", 1) for option in written)
     for key in (*texts, *given):
         if key not in defaults:
             raise UnknownName(f"option of {name}", key, defaults)
     return name, argument, {**given, **{key: _value(key, text, defaults[key]) for key, text in texts.items()}}
+
+
+def _flags(argument: str, row: Any) -> tuple[str, dict[str, str]]:
+    """A place without the options behind it that are only named: ``hf:NAME,streaming`` turns streaming on."""
+    known = {key for key, value in (_defaults(row) if callable(row) else {}).items() if value is False}
+    flags = {}
+    while (last := argument.rpartition(","))[2] in known and last[0]:
+        argument, flags[last[2]] = last[0], "true"
+    return argument, flags
 
 
 def parts(source: str) -> tuple[str, str]:

@@ -1,5 +1,6 @@
 """Datasets of the Hugging Face hub, through their own library."""
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,18 +12,27 @@ from PIL import Image
 from vergence.data.arrays import from_array
 from vergence.data.images import ImageFiles
 from vergence.data.samples import Samples
+from vergence.data.shards import sharded
+from vergence.data.shards.order import LANES, WINDOW
+from vergence.data.shards.places import expanded
 from vergence.data.splits import part
 from vergence.data.text import from_texts
 
 TEST_NAMES = ("test", "validation", "val", "dev")
+PARTS = {"train": ("train",), "test": TEST_NAMES}
 
 
-def hugging_face(name: str, split: str, *, config: str = "", column: str = "", size: int = 64) -> Samples:
+def hugging_face(
+    name: str, split: str, *, config: str = "", column: str = "", size: int = 64, streaming: bool = False
+) -> Samples:
     """A dataset of the Hugging Face hub, or a folder written by its ``save_to_disk``; needs ``vergence[hf]``.
 
     The first column of images, texts or numbers is the data, unless ``column`` names it; the first column of classes
-    is the labels. Images become squares of ``size``.
+    is the labels. Images become squares of ``size``. With ``streaming`` its Parquet files are read shard by shard, as
+    ``parquet:`` reads them, and nothing else is downloaded; a folder of Parquet files does as well.
     """
+    if streaming:
+        return _streamed(name, split, config=config, column=column, size=size)
     dataset, divided = _split(_dataset(name, config), split)
     features = {key: type(feature).__name__ for key, feature in dataset.features.items()}
     labels = next((key for key, feature in features.items() if feature == "ClassLabel"), None)
@@ -34,6 +44,34 @@ def hugging_face(name: str, split: str, *, config: str = "", column: str = "", s
         names = tuple(dataset.features[labels].names)
         samples = replace(samples, labels=torch.tensor(dataset[labels][:]), classes=names)
     return samples if divided else part(samples, split)
+
+
+def _streamed(name: str, split: str, *, config: str, column: str, size: int) -> Samples:
+    """The Parquet files of a dataset as shards; those of train and test are the split where there are both."""
+    files = _parquet_files(name, config)
+    divided = {part: [file for file in files if _is_of(file, names)] for part, names in PARTS.items()}
+    own = all(divided.values())
+    chosen = divided[split] if own and split in divided else files
+    options = {"column": column, "size": size, "channels": 3, "length": 64, "lanes": LANES, "window": WINDOW}
+    where = {"timeout": 60.0, "retries": 5, "room": 16.0}  # the hub answers slowly when it is busy
+    return sharded("parquet", name, "all" if own else split, files=chosen, **where, **options)  # type: ignore[arg-type]
+
+
+def _parquet_files(name: str, config: str) -> list[str]:
+    """Where the Parquet files are: in a folder, in the dataset's repository, or where the hub converted it to."""
+    inside = f"{config}/**" if config else "**"
+    homes = [f"hf://datasets/{name}", f"hf://datasets/{name}@refs%2Fconvert%2Fparquet"]
+    for home in [str(name)] if Path(name).is_dir() else homes:
+        try:
+            return expanded(f"{home}/{inside}/*.parquet", (".parquet",), timeout=60.0, retries=3)
+        except FileNotFoundError:
+            continue
+    raise FileNotFoundError(f"{name} has no Parquet files to stream; without ,streaming it is downloaded whole.")
+
+
+def _is_of(file: str, names: tuple[str, ...]) -> bool:
+    """Whether a file belongs to a part, by a word of its name or of its folder's."""
+    return any(word in names for word in re.split(r"[^a-z]+", "/".join(file.lower().split("/")[-2:])))
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,10 @@
 """Samples: what every source of data becomes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Int
 from torch import Tensor
 
 from vergence.types import Labels
@@ -34,6 +33,35 @@ class Stored(Protocol):
         """All samples read once: the samples if they are to be kept, and for each unreadable one the reason."""
 
 
+@runtime_checkable
+class Sharded(Stored, Protocol):
+    """Samples of which only a few pieces are open at a time: they are never read all, and drawn from a few pieces."""
+
+    @property
+    def skipped(self) -> tuple[tuple[str, str], ...]: ...
+
+    def batch(self, indices: Tensor) -> Any:
+        """The sound samples at indices, with their labels and captions and what was skipped."""
+
+    def delivered(self, batches: Iterable[Any]) -> Iterator[tuple[Tensor, Tensor]]:
+        """Indices and samples of batches, as training takes them."""
+
+    def order(self, *, seed: int, epoch: int, batch: int) -> Any:
+        """The batches of an epoch."""
+
+    def ahead(self, pieces: Sequence[int]) -> None:
+        """Begin to fetch pieces that will be needed soon."""
+
+    def sample(self, count: int, *, seed: int = 0) -> Tensor:
+        """Sound samples drawn from a few pieces."""
+
+    def divided(self, share: float, *, salt: int, held_out: bool) -> "Sharded":
+        """The samples without a held-out share, or that share."""
+
+    def under(self, samples: "Samples") -> "Samples":
+        """The samples, with these shards under them."""
+
+
 @dataclass(frozen=True)
 class Samples:
     """Data of one kind, with labels where the source has them.
@@ -45,12 +73,12 @@ class Samples:
 
     x: Tensor | Stored
     kind: Kind
-    labels: Labels | None = None
+    labels: Any = None  # Labels; of shards an object that reads the labels at the indices it is given
     classes: tuple[str, ...] = ()
     names: Sequence[str] | None = None
     skipped: tuple[tuple[str, str], ...] = ()
     source: str = ""
-    captions: Int[Tensor, "n t"] | None = None
+    captions: Any = None  # Int[Tensor, "n t"], or read by index
 
     def __post_init__(self) -> None:
         if self.labels is not None and len(self.labels) != len(self.x):
@@ -68,12 +96,24 @@ class Samples:
         return f"{len(self)} {plural} of {' x '.join(map(str, self.shape))} from {self.source}{classes}{skipped}"
 
     @property
+    def unread(self) -> tuple[tuple[str, str], ...]:
+        """What was skipped: what could not be read at first, and what was damaged when its turn came."""
+        return tuple(dict([*self.skipped, *(self.x.skipped if isinstance(self.x, Sharded) else ())]).items())
+
+    @property
+    def groups(self) -> Labels | None:
+        """The labels, where they are in memory: what draws are stratified by."""
+        return self.labels if isinstance(self.labels, Tensor) else None
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """The shape of one sample."""
         return tuple(self.x.shape[1:])
 
     def take(self, indices: Tensor) -> "Samples":
-        """The samples at ``indices``, in that order."""
+        """The samples at ``indices``, in that order; of shards in the order of the files."""
+        if isinstance(self.x, Sharded):
+            return self.x.take(indices).under(self)  # type: ignore[attr-defined]
         return replace(
             self,
             x=self.x[indices] if isinstance(self.x, Tensor) else self.x.take(indices),
@@ -95,7 +135,7 @@ def in_memory(samples: Samples, *, memory: float) -> Samples:
 
     What does not fit is read again for every batch, which data-loader workers can do.
     """
-    if isinstance(samples.x, Tensor) or not len(samples):
+    if isinstance(samples.x, Tensor | Sharded) or not len(samples):
         return samples
     gibibytes = samples.x.itemsize * torch.Size(samples.x.shape).numel() / 2**30
     x, failures = samples.x.first_pass(keep=gibibytes <= memory)

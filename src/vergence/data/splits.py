@@ -5,7 +5,7 @@ import torch
 from numpy.typing import NDArray
 
 from vergence.counters import GOLDEN, mixed
-from vergence.data.samples import Samples
+from vergence.data.samples import Samples, Sharded
 
 TEST_SHARE = 0.2  # of each class, for sources that come without a test set
 SALTS = {"test": 1, "validation": 2, "limit": 3}  # so that the draws are independent
@@ -39,6 +39,8 @@ def fewer(samples: Samples, limit: int) -> Samples:
         raise ValueError(f"limit must be at least 1, not {limit}.")
     if limit >= len(samples):
         return samples
+    if isinstance(samples.x, Sharded):
+        return samples.take(samples.x.sample(limit))
     keys = _hashed(len(samples), SALTS["limit"])
     order = np.lexsort((keys, _ranks(_groups(samples), keys)))
     return samples.take(torch.from_numpy(np.sort(order[:limit])))
@@ -52,6 +54,8 @@ def held_out(groups: NDArray[np.int64], share: float, *, salt: int) -> NDArray[n
 
 
 def _divided(samples: Samples, share: float, *, salt: int, keep_held_out: bool) -> Samples:
+    if isinstance(samples.x, Sharded):
+        return samples.x.divided(share, salt=salt, held_out=keep_held_out).under(samples)
     groups = _groups(samples)
     if len(np.unique(groups)) == len(groups):  # a class of its own for each: labels are names, so all are one group
         groups = np.zeros(len(groups), np.int64)

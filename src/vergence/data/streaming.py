@@ -1,12 +1,15 @@
 """Batches read ahead, so that decoding images and training on them overlap."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
 
 from torch import Tensor
 
-from vergence.data.samples import Stored
+from vergence.data.samples import Sharded, Stored
+
+Value = TypeVar("Value")
 
 DEPTH = 2  # batches read ahead: one is ready while the next is being read
 
@@ -16,19 +19,21 @@ def batches_of(x: Tensor | Stored, order: Iterable[Tensor]) -> Iterator[tuple[Te
 
     Reading happens in a thread of this process: what comes out, and when it fails, does not depend on timing.
     """
+    if isinstance(x, Sharded):
+        yield from x.delivered(_ahead(x.batch, order))
+        return
     if isinstance(x, Tensor):
         yield from ((indices, x[indices]) for indices in order)
         return
+    yield from _ahead(lambda indices: (indices, x[indices]), order)
+
+
+def _ahead(read: Callable[[Tensor], Value], order: Iterable[Tensor]) -> Iterator[Value]:
     with ThreadPoolExecutor(1) as reader:
-        waiting: deque[tuple[Tensor, Future[Tensor]]] = deque()
+        waiting: deque[Future[Value]] = deque()
         for indices in order:
-            waiting.append((indices, reader.submit(x.__getitem__, indices)))
+            waiting.append(reader.submit(read, indices))
             if len(waiting) > DEPTH:
-                yield _finished(waiting)
+                yield waiting.popleft().result()
         while waiting:
-            yield _finished(waiting)
-
-
-def _finished(waiting: deque[tuple[Tensor, Future[Tensor]]]) -> tuple[Tensor, Tensor]:
-    indices, samples = waiting.popleft()
-    return indices, samples.result()
+            yield waiting.popleft().result()

@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader, Dataset
 from vergence.config import Config
 from vergence.counters import sample_keys, seed_from
 from vergence.data import Samples
+from vergence.data.samples import Sharded
 from vergence.data.streaming import batches_of
 from vergence.learning import collectives, optimizers
 
@@ -98,16 +99,30 @@ def batches(samples: Samples, config: Config, *, start: int = 0) -> Iterator[tup
 
     def plan() -> Iterator[Tensor]:
         for epoch in range(start // each, config.epochs):
+            first = max(0, start - epoch * each)
+            if isinstance(samples.x, Sharded):
+                yield from _dealt(samples.x, config, epoch, range(first, each))
+                continue
             order = epoch_order(len(samples.x), config.seed, epoch)
-            for place in range(max(0, start - epoch * each), each):
+            for place in range(first, each):
                 yield order[place * config.batch : (place + 1) * config.batch].chunk(world)[rank]
 
     if isinstance(samples.x, Tensor) or not config.workers:
         return batches_of(samples.x, plan())
-    return _read_by_workers(samples.x, plan(), config.workers)
+    reader = _read_by_workers(samples.x, plan(), config.workers)
+    return samples.x.delivered(reader) if isinstance(samples.x, Sharded) else reader
 
 
-def _read_by_workers(x: Any, plan: Iterator[Tensor], workers: int) -> Iterator[tuple[Tensor, Tensor]]:
+def _dealt(x: Sharded, config: Config, epoch: int, places: range) -> Iterator[Tensor]:
+    """This process's part of the batches of an epoch, dealt from shards; the next ones are fetched meanwhile."""
+    rank, world = collectives.rank(), collectives.world()
+    order = x.order(seed=config.seed, epoch=epoch, batch=config.batch)
+    for place in places:
+        x.ahead(order.upcoming(place, rank=rank, world=world))
+        yield order.indices(place, rank=rank, world=world)
+
+
+def _read_by_workers(x: Any, plan: Iterator[Tensor], workers: int) -> Iterator[Any]:
     """Batches read ahead by other processes, in order: they are whole already, so the loader collates nothing."""
     reader = DataLoader(_Reader(x), sampler=plan, batch_size=None, num_workers=workers, timeout=HANGS)
     try:
@@ -122,8 +137,8 @@ class _Reader(Dataset):
     def __init__(self, x: Any):
         self.x = x
 
-    def __getitem__(self, indices: Tensor) -> tuple[Tensor, Tensor]:
-        return indices, self.x[indices]
+    def __getitem__(self, indices: Tensor) -> Any:
+        return self.x.batch(indices) if isinstance(self.x, Sharded) else (indices, self.x[indices])
 
 
 def epoch_order(n: int, seed: int, epoch: int) -> Tensor:

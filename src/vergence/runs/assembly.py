@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from vergence import config as configs
-from vergence import data, encoders, tables, views
+from vergence import data, encoders, features, tables, views
 from vergence.config import Config
-from vergence.counters import drawn, sample_keys, shuffled
+from vergence.counters import sample_keys, shuffled
 from vergence.data import Samples
 from vergence.learning import LEARNERS, Problem, collectives, loop
 from vergence.learning.norm import share_statistics
@@ -109,7 +109,7 @@ def build_learner(config: Config, samples: Samples, recipe: Any) -> nn.Module:
     method = customized(config.method, heads=config.heads, objective=config.objective)
     if method.labels and samples.labels is None:
         raise ValueError(f"{config.method} learns from labels, and the data has none.")
-    first = torch.arange(2)
+    first = _some(samples)[:2]
     examples = recipe(samples.x[first], first, recipe.fields_of(samples, first))
     problem = Problem(
         encoder=lambda view: build_encoder(config, samples, recipe, view=view),
@@ -215,12 +215,12 @@ def _check_shapes(config: Config, encoder: nn.Module, examples: tuple[Tensor, ..
 
 def _some(samples: Samples) -> Tensor:
     """Places of the samples that set what is fitted to the data."""
-    return drawn(len(samples), CALIBRATION, groups=samples.labels)
+    return features.rows_of(samples, CALIBRATION)
 
 
 def _order(samples: Samples, count: int, *, seed: int) -> Tensor:
     """Places of samples drawn evenly, in an order in which each batch is like the whole."""
-    return shuffled(drawn(len(samples), count, groups=samples.labels), seed=seed)
+    return shuffled(features.rows_of(samples, count), seed=seed)
 
 
 def trained(run: Run) -> Assembled:

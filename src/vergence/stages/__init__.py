@@ -46,6 +46,10 @@ GLOSSARY = {
     "scale": "how large the training claims are run: small is for two cores, paper for a GPU",
     "any_version": "reuse what other versions of the code found before",
     "form": "what to write",
+    "format": "wds for tar files as WebDataset reads them, parquet for Parquet files",
+    "records": "samples in a shard",
+    "ordered": "keep the order of the samples; otherwise they are shuffled first",
+    "check": "compare the shards that are there with their checksums, and write nothing",
     "x": "one variable: a file of rows",
     "y": "the other variable: a file of as many rows",
     "bound": "auto, an estimator (neighbors, copula, neural, entropies, table) or a bound (info_nce, nwj, smile, ...)",
@@ -59,6 +63,7 @@ STAGES = Table(
     "verb",
     {
         "train": "vergence.stages.train:train",
+        "shard": "vergence.stages.shard:shard",
         "embed": "vergence.stages.embed:embed",
         "doctor": "vergence.stages.doctor:doctor",
         "views": "vergence.stages.views:views",
