@@ -194,7 +194,7 @@ def _settings(argv: Sequence[str]) -> list[tuple[str, Any, Any]]:
     """The fields of Config, with the options of the chosen method, views and encoder in place of open mappings."""
     start = _starting_point(argv)
     given: dict[str, Any] = {
-        name: word for name in ("data", "method", "encoder", "views") if (word := _word(argv, name))
+        name: word for name in ("data", "method", "encoder", "start", "views") if (word := _word(argv, name))
     }
     objective = _word(argv, "objective.name") or start.objective.get("name")
     chosen: dict[str, Any] = {"objective": {**start.objective, "name": objective}} if objective else {}

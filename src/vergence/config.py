@@ -48,6 +48,7 @@ WHOLE_NUMBERS = {
     "watching.every": (0, LARGEST),
     "watching.samples": (2, LARGEST),  # a spread takes two
 }
+GENTLE = 0.1  # of the method's own rate: what a run takes that starts from weights and is given no rate
 MOST_NODES = 10_000  # values in a file of settings, aliases written out; a config has about 50
 
 
@@ -106,6 +107,21 @@ class Watching:
 
 
 @dataclass(frozen=True)
+class Starting:
+    """Starting from weights: what is taken of them, and how far each layer may move away."""
+
+    heads: bool = False
+    """Of a run: its projector and the other heads too, not the encoder alone."""
+    inputs: Literal["auto", "imagenet", "half", "data"] = "auto"
+    """How inputs are standardized: auto, as the weights expect, or where unknown by ImageNet's figures (color)
+    or the data; imagenet; half (0.5 and 0.5); data (measured)."""
+    freeze: tuple[str, ...] = ()
+    """Layers or parameters of the encoder that stay as they are, by name or pattern, such as conv1 'blocks.[0-3].*'."""
+    layer_decay: float = 1.0
+    """The learning rate of each layer of the encoder is this times that of the layer above it; 1 for one rate."""
+
+
+@dataclass(frozen=True)
 class Config:
     """Everything a run depends on. Two runs with equal configs on one machine end with equal weights."""
 
@@ -115,6 +131,9 @@ class Config:
     """How to learn: a row of METHODS (see `vergence list methods`), or package.module:name."""
     encoder: str = "auto"
     """The backbone: a row of ENCODERS, timm:NAME, hf:NAME, package.module:name, or auto to let the data choose."""
+    start: str = "auto"
+    """Weights to start from: pretrained (of timm: and hf: encoders), a file or folder of weights, a run directory, or
+    random; auto is pretrained for hf: and random otherwise."""
     views: str = "auto"
     """How a sample becomes views: a row of VIEWS, package.module:name, or auto."""
     layer: int = 0
@@ -147,6 +166,7 @@ class Config:
     """Options of the views."""
     backbone: Options = field(default_factory=dict)
     """Options of the encoder."""
+    starting: Starting = field(default_factory=Starting)
     optim: Optim = field(default_factory=Optim)
     saving: Saving = field(default_factory=Saving)
     watching: Watching = field(default_factory=Watching)
@@ -182,6 +202,8 @@ class Config:
             value = getattr(self.optim, name) or 0.0
             if not (math.isfinite(value) and value >= 0):
                 raise ValueError(f"optim.{name} must be a finite number that is not negative, got {value}")
+        if not 0 < self.starting.layer_decay <= 1:
+            raise ValueError(f"starting.layer_decay must be above 0 and at most 1, got {self.starting.layer_decay}")
         if not 0 <= self.optim.momentum < 1:
             raise ValueError(f"optim.momentum must be at least 0 and below 1, got {self.optim.momentum}")
 
@@ -298,7 +320,7 @@ def given(base: Config | None = None, **options: Any) -> Config:
         options["objective"] = objective_options(options["objective"])
     if "track" in options:
         options["track"] = tuple(tables.name_of("trackers", tracker) for tracker in options["track"])
-    for key, kind in {"optim": Optim, "saving": Saving, "watching": Watching}.items():
+    for key, kind in {"starting": Starting, "optim": Optim, "saving": Saving, "watching": Watching}.items():
         if isinstance(options.get(key), Mapping):
             options[key] = _build(kind, options[key], key)
     return replace(start, **options)
@@ -318,10 +340,16 @@ def differences(first: Config, second: Config) -> dict[str, tuple[Any, Any]]:
 
 
 def with_own_rate(config: Config) -> Config:
-    """The config with the learning rate of its method where none is given."""
+    """The config with the learning rate of its method where none is given; a tenth of it for a run that has a start."""
     if config.optim.learning_rate is not None:
         return config
-    return replace(config, optim=replace(config.optim, learning_rate=METHODS[config.method].learning_rate))
+    rate = METHODS[config.method].learning_rate * (GENTLE if is_started(config) else 1.0)
+    return replace(config, optim=replace(config.optim, learning_rate=rate))
+
+
+def is_started(config: Config) -> bool:
+    """Whether a run starts from weights; models of Hugging Face come with theirs unless ``random`` is said."""
+    return config.start not in ("auto", "random") or (config.start == "auto" and config.encoder.startswith("hf:"))
 
 
 def method_options(method: str, objective: str | None = None) -> dict[str, dict[str, Any]]:

@@ -25,5 +25,11 @@ class Standardize(nn.Module):
         self.deviation.copy_(x.std(axes, correction=0).clamp(min=SMALLEST_DEVIATION).view_as(self.deviation))
         return self
 
+    def set(self, mean: Tensor, deviation: Tensor) -> "Standardize":
+        """Take the mean and deviation that are given, one for each channel."""
+        self.mean.copy_(mean.view_as(self.mean))
+        self.deviation.copy_(deviation.view_as(self.deviation))
+        return self
+
     def forward(self, x: Tensor) -> Tensor:
         return (x - self.mean) / self.deviation

@@ -73,7 +73,7 @@ def fit(
     for number, (indices, x) in enumerate(batches(samples, config, start=start), start + 1):
         rate = optimizers.learning_rate(config.optim, number - 1, total, each)
         for group in optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group.get("scale", 1.0)
         keys = sample_keys(config.seed, (number - 1) // each, indices)
         views = recipe(x.to(device), keys.to(device), recipe.fields_of(samples, indices, device))
         labels = None if samples.labels is None else samples.labels[indices].to(device)

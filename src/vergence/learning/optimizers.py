@@ -9,14 +9,18 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from vergence.config import Optim
+from vergence.learning.depth import scales
 from vergence.tables import Table
 
 TRUST = 1e-3  # LARS's trust coefficient, as in SimCLR's code
 
 
-def optimizer(module: nn.Module, optim: Optim) -> Optimizer:
-    """The optimizer of a config over the trainable parameters of a module."""
-    return OPTIMIZERS[optim.name](parameter_groups(module, optim.weight_decay), optim)
+def optimizer(module: nn.Module, optim: Optim, *, layer_decay: float = 1.0) -> Optimizer:
+    """The optimizer of a config over the trainable parameters of a module; ``layer_decay`` gives layers their rates."""
+    groups = parameter_groups(module, optim.weight_decay)
+    if layer_decay < 1:
+        groups = _by_layer(module, groups, layer_decay)
+    return OPTIMIZERS[optim.name](groups, optim)
 
 
 def parameter_groups(module: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
@@ -26,6 +30,18 @@ def parameter_groups(module: nn.Module, weight_decay: float) -> list[dict[str, A
         {"params": [parameter for parameter in trainable if parameter.ndim > 1], "weight_decay": weight_decay},
         {"params": [parameter for parameter in trainable if parameter.ndim <= 1], "weight_decay": 0.0},
     ]
+
+
+def _by_layer(learner: nn.Module, groups: list[dict[str, Any]], decay: float) -> list[dict[str, Any]]:
+    """Each group divided by the factor on its rate, ``scale``: that of its layer in the encoder, 1 in the heads."""
+    factors = scales(learner.get_submodule("encoder"), decay)
+    own = {id(parameter): factors[name] for name, parameter in learner.get_submodule("encoder").named_parameters()}
+    divided = []
+    for group in groups:
+        for scale in sorted({own.get(id(parameter), 1.0) for parameter in group["params"]}):
+            members = [parameter for parameter in group["params"] if own.get(id(parameter), 1.0) == scale]
+            divided.append({**group, "params": members, "scale": scale})
+    return divided
 
 
 def learning_rate(optim: Optim, step: int, steps: int, steps_per_epoch: int) -> float:

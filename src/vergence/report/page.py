@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from vergence.report import maps, pairs, samples, sections
+from vergence.report.changes import changes
 from vergence.report.document import document
 from vergence.report.projection import Told
 from vergence.report.record import Record, read
@@ -35,6 +36,7 @@ def composed(record: Record, found: maps.Map | None) -> str:
     pictures = Pictures(record.features.get("thumbnails"), record.results.names or ())
     parts = [
         sections.findings(record),
+        changes(record),
         sections.accuracies(record),
         pairs.views(record, pictures),
         samples.embedding(record, pictures.count, found),

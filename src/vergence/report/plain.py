@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from vergence.runs.results import Found, Layer, Number, Reading, Results, Score
+from vergence.runs.results import Changes, Found, Layer, Number, Reading, Results, Score
 
 
 def spoken(results: Results) -> Iterator[str]:
@@ -23,6 +23,7 @@ def spoken(results: Results) -> Iterator[str]:
         what = f"{layer.layer}, {layer.width} wide, {layer.classifier}"
         yield f"  accuracy {layer.accuracy:.3f}{_precision(layer, '.3f')}  ({what})"
     yield from _label_curves(results.few_labels)
+    yield from _changes(results.changes)
     for proof in results.certificates:
         yield f"  certificate, {proof.verdict}: {proof.statement}: {_known(proof.left)} <= {_known(proof.right)}"
     yield from (f"  note: {note}" for note in results.notes)
@@ -58,6 +59,16 @@ def _precision(entry: Number | Score | Layer, form: str) -> str:
     known = entry.low is not None and entry.high is not None
     interval = f" [{entry.low:{form}}, {entry.high:{form}}]" if known else ""
     return f"{interval} n={entry.n:,}" if entry.n is not None else interval
+
+
+def _changes(changes: Changes | None) -> Iterator[str]:
+    if changes is None:
+        return
+    yield f"Since the start ({changes.source}): {changes.label.upper()}. {changes.sentence}"
+    for row in changes.rows:
+        interval = "" if row.low is None else f", difference [{row.low:+.3f}, {row.high:+.3f}]"
+        before = "" if row.before is None else f"{row.before:.3f} -> "
+        yield f"  {row.name:24} {before}{row.after:.3f}{interval}{f'  {row.verdict}' if row.verdict else ''}"
 
 
 def _known(value: float | None) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from vergence.report.pieces import percent, shown
 from vergence.report.record import Record, flat, read
-from vergence.runs.results import TRAINED, UNTRAINED, Gain, Results
+from vergence.runs.results import STARTING, TRAINED, UNTRAINED, Gain, Results
 
 
 def summary(run_directory: str | Path) -> list[str]:
@@ -20,7 +20,8 @@ def summary_lines(record: Record) -> list[str]:
 
 
 def _measured(record: Record) -> list[str]:
-    return [*_thermometer(record), *_beaten(record.results), *_few(record), *_geometry(record)]
+    changed = [record.results.changes.sentence] if record.results.changes else []
+    return [*changed, *_thermometer(record), *_beaten(record.results), *_few(record), *_geometry(record)]
 
 
 def worth(results: Results) -> list[str]:
@@ -42,7 +43,8 @@ def worth(results: Results) -> list[str]:
 
 def _first_gain(results: Results) -> Gain | None:
     """The gain that is told first: of the linear probe over the untrained encoder, or the first there is."""
-    rows = sorted(results.gains, key=lambda gain: (gain.over != UNTRAINED, gain.classifier != "linear probe"))
+    before = (UNTRAINED, STARTING)
+    rows = sorted(results.gains, key=lambda gain: (gain.over not in before, gain.classifier != "linear probe"))
     return rows[0] if rows else None
 
 

@@ -12,8 +12,8 @@ from vergence import evaluation, features
 from vergence.counters import drawn
 from vergence.diagnostics.arrays import Array
 from vergence.diagnostics.label_trials import comparable
-from vergence.runs import assembly, results
-from vergence.runs.results import RAW, TRAINED, UNTRAINED, Score, record
+from vergence.runs import assembly, results, starting
+from vergence.runs.results import RAW, STARTING, TRAINED, UNTRAINED, Score, record
 from vergence.runs.run import Run
 
 PROBED = 10_000  # samples of each split that layers are probed on, at most
@@ -57,9 +57,12 @@ def score(name: str, found: evaluation.Accuracy, **more: Any) -> Score:
 def labeled(run: Run, train: features.Features, test: features.Features) -> dict[str, Split]:
     """Training and test rows of the trained encoder and of its baselines."""
     sets = {TRAINED: (train, test)}
-    file = run.path / "baselines.safetensors"
+    started, file = run.path / starting.FEATURES, run.path / "baselines.safetensors"
+    if started.exists():
+        sets[STARTING] = (features.read(started, "train"), features.read(started, "test"))
     if file.exists():
-        sets[UNTRAINED] = (features.read(file, "untrained_train"), features.read(file, "untrained_test"))
+        if features.holds(file, "untrained_train"):
+            sets[UNTRAINED] = (features.read(file, "untrained_train"), features.read(file, "untrained_test"))
         if features.holds(file, "raw_train"):
             kind = (run.read_json("samples.json") or {}).get("kind", "image")
             sets[RAW[kind]] = (features.read(file, "raw_train"), features.read(file, "raw_test"))
@@ -69,8 +72,11 @@ def labeled(run: Run, train: features.Features, test: features.Features) -> dict
 def test_rows(run: Run, test: features.Features) -> dict[str, Any]:
     """The places of the test samples in the data, for each kind of features that a run keeps."""
     file, known = run.path / "baselines.safetensors", {TRAINED: test.rows}
+    if (run.path / starting.FEATURES).exists():
+        known[STARTING] = features.read(run.path / starting.FEATURES, "test").rows
     if file.exists():
-        known[UNTRAINED] = features.read(file, "untrained_test").rows
+        if features.holds(file, "untrained_test"):
+            known[UNTRAINED] = features.read(file, "untrained_test").rows
         if features.holds(file, "raw_test"):
             known |= dict.fromkeys(RAW.values(), features.read(file, "raw_test").rows)
     return known

@@ -15,6 +15,7 @@ from vergence.data import Samples
 from vergence.learning import LEARNERS, Problem, collectives, loop
 from vergence.learning.norm import share_statistics
 from vergence.methods import METHODS, TWO_ENCODERS, customized
+from vergence.runs import starting
 from vergence.runs.run import Run
 
 TWO_MODALITIES = ("captions", "columns", "halves")  # views whose two parts are not of one kind
@@ -30,6 +31,7 @@ class Assembled:
     samples: Samples
     recipe: Any
     learner: Any
+    start: starting.Start | None = None
 
     @cached_property
     def validation(self) -> Samples:
@@ -42,22 +44,29 @@ class Assembled:
         return load(self.config, "test")
 
 
-def assemble(config: Config, samples: Samples | None = None) -> Assembled:
-    """Load the data, settle the config, and build views and weights from the seed."""
+def assemble(config: Config, samples: Samples | None = None, *, start: bool = True) -> Assembled:
+    """Load the data, settle the config, and build views and weights from the seed, or from what it starts from.
+
+    With ``start=False`` the starting weights are not read: those of a checkpoint will take their place.
+    """
     if samples is None:
         samples = load(config, "train")
-    config = settle(config, samples)
+    config = settle(starting.settled(config), samples)
     recipe = views.build(config.views, **config.view).fitted(samples.x[_some(samples)])
     torch.manual_seed(config.seed)
-    learner: Any = build_learner(config, samples, recipe).to(device(config))
+    learner: Any = build_learner(config, samples, recipe)
+    begun = starting.begin(learner, config) if start else None
+    if config.starting.freeze:
+        starting.freeze(learner, config.starting.freeze)
+    learner = learner.to(device(config))
     if samples.kind == "image":
         # Convolutions are 1.1 to 1.2 times as fast on processors.
         learner = learner.to(memory_format=torch.channels_last)
-    if not METHODS[config.method].trains:
+    if not METHODS[config.method].trains and begun is None:
         calibrate(learner.encoder, config, samples, recipe)
     if collectives.world() > 1:
         learner = share_statistics(learner)
-    return Assembled(config, samples, recipe, learner)
+    return Assembled(config, samples, recipe, learner, begun)
 
 
 def load(config: Config, split: str) -> Samples:
@@ -225,7 +234,7 @@ def _order(samples: Samples, count: int, *, seed: int) -> Tensor:
 
 def trained(run: Run) -> Assembled:
     """The parts of a finished run with its weights: the best, where a criterion was set, or the last."""
-    parts = assemble(run.config)
+    parts = assemble(run.config, start=False)
     checkpoint = run.load(best=True)
     if checkpoint is None:
         raise FileNotFoundError(f"{run.path} has no checkpoint yet: train it first, or continue it with --resume.")

@@ -28,6 +28,7 @@ from vergence.runs.accuracies import (
     split,
     test_rows,
 )
+from vergence.runs.changed import since_the_start
 from vergence.runs.results import Results, record
 from vergence.runs.run import Run
 from vergence.theory.certified import certificates
@@ -80,6 +81,7 @@ def of_run(
         gains=hits.gains(right),
         few_labels=tuple(row for name, arrays in sets.items() for row in few_labels(name, arrays)),
         layers=tuple(probed_layers(run, protocol=protocol)) if layers else (),
+        changes=since_the_start(run, train, test),
         facts=run.read_json("samples.json") or {},
         unjudged=test.labels is not None and not judged,
     )

@@ -17,7 +17,7 @@ from vergence.runs.run import write_bytes
 
 VERSION = 2
 FILE = "results.json"
-TRAINED, UNTRAINED = "trained encoder", "untrained encoder"
+TRAINED, UNTRAINED, STARTING = "trained encoder", "untrained encoder", "starting encoder"
 RAW = {"image": "raw pixels", "vector": "raw columns", "series": "raw values"}  # the samples themselves, by kind
 
 
@@ -161,6 +161,31 @@ class Advice(Record, frozen=True):
     override: str | None = None
 
 
+class Change(Record, frozen=True):
+    """A measurement before and after training that started from weights; low and high are of the difference."""
+
+    name: str
+    after: float
+    before: float | None = None
+    low: float | None = None
+    high: float | None = None
+    higher_is: str = ""
+    meaning: str = ""
+    verdict: str = ""
+
+
+class Changes(Record, frozen=True):
+    """What training changed of the weights it started from, and a word on each tensor of them that did not fit."""
+
+    label: str
+    sentence: str
+    source: str = ""
+    taken: str = ""
+    inputs: str = ""
+    misfits: tuple[str, ...] = ()
+    rows: tuple[Change, ...] = ()
+
+
 class Results(Record, frozen=True, kw_only=True, omit_defaults=False):
     """Everything that was found of one encoder, or of one set of rows."""
 
@@ -175,6 +200,7 @@ class Results(Record, frozen=True, kw_only=True, omit_defaults=False):
     gains: tuple[Gain, ...] = ()
     few_labels: tuple[Score, ...] = ()
     layers: tuple[Layer, ...] = ()
+    changes: Changes | None = None
     certificates: tuple[Proof, ...] = ()
     recommendations: tuple[Advice, ...] = ()
     notes: tuple[str, ...] = ()

@@ -214,6 +214,11 @@ class Run:
         self.prune(series, keep=keep)
         return final
 
+    @property
+    def saved(self) -> bool:
+        """Whether there is a checkpoint whose checksums agree."""
+        return any(_fault(path) is None for path in reversed(self.checkpoints()))
+
     def kept(self) -> str:
         """What a process that ends now leaves behind, in a sentence that is true."""
         for path in reversed(self.checkpoints()):
@@ -255,6 +260,8 @@ CLEARED = (
     "env.json",
     "features.safetensors",
     "baselines.safetensors",
+    "start.safetensors",
+    "start.json",
     "results.json",
     "report.html",
     "samples.json",

@@ -17,7 +17,7 @@ from vergence.config import Config
 from vergence.diagnostics import SCALES, alignment, effective_rank, thermometer, uniformity
 from vergence.learning import collectives, loop, optimizers
 from vergence.learning.collectives import gather
-from vergence.runs import assembly, assessment, launch, precision
+from vergence.runs import assembly, assessment, launch, precision, starting
 from vergence.runs.assembly import Assembled
 from vergence.runs.progress import Progress
 from vergence.runs.results import Answer
@@ -54,7 +54,8 @@ def train(
     settings = configs.given(settings, **options)
     with launch.Signals(patient=False, saying=lambda: "Stopped before training began; nothing was changed."):
         together = launch.joined()
-        parts = assembly.assemble(precision.usable(settings, assembly.device(settings)))
+        usable = precision.usable(settings, assembly.device(settings))
+        parts = assembly.assemble(usable, start=not (resume and Run(run).saved))
         if len(parts.test) < 2:
             few = f"{len(parts.samples) + len(parts.test)} samples, too few to hold two of them out for the diagnosis"
             raise ValueError(f"{parts.config.data} gives {few}: about 10 are the least.")
@@ -68,6 +69,7 @@ def train(
     with stoppable, place.locked() if leads else nullcontext():
         if leads:
             place.check_same(parts.config)  # another process may have overwritten it before it was locked
+            begin(parts, place)
         record(parts, place, leads=leads, quiet=quiet or not leads)
         if not leads:
             return Answer((), {})
@@ -76,12 +78,25 @@ def train(
         return report.report(place.path)
 
 
+def begin(parts: Assembled, run: Run) -> None:
+    """Write down where the run started, and the features of its encoder before the first step."""
+    if parts.start is None:  # from the seed, or from a checkpoint of its own
+        return
+    starting.say(parts.start)
+    made: dict[str, Tensor] = {}
+    for split, samples in (("train", parts.samples), ("test", parts.test)):
+        made |= features.extract(parts.learner.encoder, samples, parts.recipe, limit=BASELINE_SAMPLES).tensors(split)
+    stacks, rows = features.of_views(parts.learner.encoder, parts.test, parts.recipe, seed=parts.config.seed)
+    features.save(run.path / starting.FEATURES, {**made, "test_views": stacks, "test_views_rows": rows})
+    run.write_json(starting.FILE, parts.start.to_dict())
+
+
 def record(parts: Assembled, run: Run, *, leads: bool, quiet: bool) -> None:
     """Train to the end: step, measure, log, save, stop when asked. Only the leading process writes."""
     config = parts.config
     if config.saving.best == "knn" and parts.samples.labels is None:
         raise ValueError("saving.best knn needs labels, and the data has none: choose effective_rank or uniformity.")
-    optimizer = optimizers.optimizer(parts.learner, config.optim)
+    optimizer = optimizers.optimizer(parts.learner, config.optim, layer_decay=config.starting.layer_decay)
     told = max((row["step"] for row in run.rows()), default=0)
     start = restore(parts, run, optimizer, rewind=leads)
     if leads:
@@ -213,11 +228,13 @@ def freeze(parts: Assembled, run: Run) -> None:
     trained = {**train.tensors("train"), **test.tensors("test"), **views, **pictures}
     features.save(run.path / "features.safetensors", trained)
     run.write_json("samples.json", _facts(parts))
-    encoder = assembly.untrained(parts)
+    started = (run.path / starting.FEATURES).exists()  # then the encoder before training is the baseline
+    encoder = None if started else assembly.untrained(parts)
     baselines: dict[str, Tensor] = {}
     for split, samples in (("train", parts.samples), ("test", parts.test)):
-        made = features.extract(encoder, samples, parts.recipe, limit=BASELINE_SAMPLES)
-        baselines |= made.tensors(f"untrained_{split}")
+        if encoder is not None:
+            made = features.extract(encoder, samples, parts.recipe, limit=BASELINE_SAMPLES)
+            baselines |= made.tensors(f"untrained_{split}")
         if samples.kind != "text":
             baselines |= features.raw(samples, parts.recipe, limit=BASELINE_SAMPLES).tensors(f"raw_{split}")
     features.save(run.path / "baselines.safetensors", baselines)

@@ -1,0 +1,25 @@
+"""What training changed of a run that started from weights, read from its files."""
+
+from vergence import features
+from vergence.evaluation.change import Side, changes, summary
+from vergence.runs import results, starting
+from vergence.runs.accuracies import judgeable
+from vergence.runs.results import record
+from vergence.runs.run import Run
+
+
+def since_the_start(run: Run, train: features.Features, test: features.Features) -> results.Changes | None:
+    """Every measurement before and after training, where the run started from weights; None where it did not."""
+    file, facts = run.path / starting.FEATURES, run.read_json(starting.FILE)
+    if not file.exists() or facts is None:
+        return None
+    stored, now = features.stored(file), features.stored(run.path / "features.safetensors")
+    seen, left = stored["train_rows"], stored["test_rows"]
+    before = Side(stored["train_h"], stored["test_h"], stored["test_views"])
+    after = Side(train.h[seen], test.h[left], now["test_views"])
+    labels = (train.labels[seen], test.labels[left]) if judgeable(train, test) else (None, None)  # type: ignore[index]
+    found = list(changes(before, after, *labels))
+    label, sentence = summary(found)
+    words = {"source": facts["source"], "taken": facts["sentence"], "inputs": facts["inputs"]}
+    rows = tuple(record(results.Change, change.to_dict()) for change in found)
+    return results.Changes(label, sentence, **words, misfits=tuple(facts["words"]), rows=rows)
