@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help demo test test-slow lint bench faults fuzz docs clean
+.PHONY: help demo test test-slow test-kernel lint bench faults fuzz docs clean
 
 help:               ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 16
@@ -24,6 +24,13 @@ test: $(READY)      ## all tests but the slow ones
 test-slow: $(READY) ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow
 
+test-kernel: $(READY) ## the Triton kernel under its interpreter, in an environment of its own, and compiled for GPUs not here
+	test -e .venv-kernel/bin/python || $(PYTHON) -m venv .venv-kernel
+	echo "$(abspath $(VENV))" | sed 's|$$|/lib/'"$$(ls $(VENV)/lib)"'/site-packages|' > $$(ls -d .venv-kernel/lib/python*)/site-packages/shared.pth
+	.venv-kernel/bin/python -m pip install --quiet --disable-pip-version-check --no-deps 'triton>=3.2'
+	OMP_NUM_THREADS=1 PYTHONPATH=src .venv-kernel/bin/python -m pytest tests/objectives/test_triton.py -n 2
+	PYTHONPATH=src .venv-kernel/bin/python benchmarks/kernel_compile.py
+
 lint: $(READY)      ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -40,4 +47,4 @@ fuzz: $(READY)      ## a hundred thousand damaged files, settings, logs, runs an
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fuzz.py
 
 clean:              ## remove the environments and caches
-	rm -rf .venv .venv-bench build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-bench .venv-kernel build dist .pytest_cache .mypy_cache .ruff_cache

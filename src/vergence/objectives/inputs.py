@@ -1,6 +1,7 @@
 """What an objective accepts: checked once, at the cost of the row norms.
 
-The values are not checked while ``torch.compile`` traces: a compiled graph cannot stop to raise.
+Values are looked at on the processor only. A graph that ``torch.compile`` traces cannot stop to raise, and a look at an
+accelerator would make every step wait for it: there a bad row makes the loss NaN, which stops training when it is read.
 """
 
 import math
@@ -14,7 +15,7 @@ def checked(**embeddings: Tensor) -> tuple[Tensor, ...]:
     """The named embeddings in float32 or better: finite, at least two rows, one shape."""
     tensors = shaped(**embeddings)
     # A plain sum sees whether anything is wrong; the norms say where.
-    if not torch.compiler.is_compiling() and not math.isfinite(sum(z.sum().item() for z in tensors)):
+    if readable(tensors[0]) and not math.isfinite(sum(z.sum().item() for z in tensors)):
         for name, z in zip(embeddings, tensors, strict=True):
             finite((name,), torch.linalg.vector_norm(z.detach(), dim=1))
     return tensors
@@ -59,7 +60,7 @@ def shaped(**embeddings: Tensor) -> tuple[Tensor, ...]:
 
 def finite(names: tuple[str, ...], norms: Tensor, *, above: float = -1.0) -> None:
     """Refuse rows with NaN or infinity, and with norms not above the given one; the names share the rows evenly."""
-    if torch.compiler.is_compiling():
+    if not readable(norms):
         return
     low, high = torch.aminmax(norms)
     # Not-a-number fails both comparisons.
@@ -70,6 +71,11 @@ def finite(names: tuple[str, ...], norms: Tensor, *, above: float = -1.0) -> Non
     name, wrong = names[row * len(names) // len(norms)], "a zero vector" if norms[row] == 0 else "NaN or infinity"
     allowed = "finite numbers and no zero vector" if above == 0 else "finite numbers"
     raise ValueError(f"{name} must hold {allowed}; row {row % (len(norms) // len(names))} has {wrong}.")
+
+
+def readable(tensor: Tensor) -> bool:
+    """Whether values may be looked at: neither in a graph that is being traced nor on an accelerator."""
+    return tensor.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
 def unit_rows(*tensors: Tensor) -> tuple[Tensor, Tensor]:
@@ -87,7 +93,7 @@ def through_unit_rows(grad: Tensor, u: Tensor, norms: Tensor) -> Tensor:
 def positive(**values: float | Tensor) -> None:
     """Refuse hyperparameters that are not above zero."""
     for name, value in values.items():
-        if not torch.compiler.is_compiling() and not value > 0:
+        if (readable(value) if isinstance(value, Tensor) else not torch.compiler.is_compiling()) and not value > 0:
             raise ValueError(f"{name} must be above 0; got {float(value):g}.")
 
 

@@ -3,11 +3,18 @@
 A score is the inner product of two directions (rows of length one) divided by the temperature. Each objective with
 n x n interactions is a short formula over the *contrast* of its anchors, ``logsumexp(negatives) - positive``, or over
 the log-sum-exp alone. No matrix of scores outlives its tile, but for a few megabytes kept for the backward pass.
+
+On CUDA and ROCm the programs of ``triton_pairwise`` compute the same numbers, where the extra ``triton`` is installed.
+The tiles of torch below are their reference, and serve everywhere else. Neither makes the processor wait for an
+accelerator: a learned temperature is not read there.
 """
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from functools import cache
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
@@ -29,6 +36,8 @@ CPU_TILE = 512
 ACCELERATOR_TILE = 4096
 # Exponentials kept for the backward pass: the ten tiles, 10 MiB in float32, that a batch of 1024 pairs has.
 KEPT = 10 * 512**2
+# What computes: Triton on CUDA and ROCm where it is installed, torch elsewhere (auto); or one of them wherever it can.
+KERNEL: Literal["auto", "torch", "triton"] = "auto"
 
 
 def contrast(u: Embedding, *, temperature: float | Scalar) -> Vector:
@@ -39,7 +48,7 @@ def contrast(u: Embedding, *, temperature: float | Scalar) -> Vector:
 def view_contrast(z1: Embedding, z2: Embedding, *, temperature: float | Scalar) -> Float[Tensor, "2*n"]:
     """The ``contrast`` of the directions of two views, which must be finite and not zero."""
     z1, z2 = shaped(z1=z1, z2=z2)
-    if 2 * z1.shape[0] > _side(z1) or _scale(temperature) > STEEP:
+    if _triton(z1) or 2 * z1.shape[0] > _side(z1) or _is_steep(temperature):
         return contrast(stacked_directions(z1=z1, z2=z2), temperature=temperature)
     values, norms = _OneTile.apply(z1, z2, temperature)
     finite(("z1", "z2"), norms, above=0.0)
@@ -63,10 +72,10 @@ def cross_log_sums(query: Embedding, candidates: Negatives, *, temperature: floa
 
 def log_mean(u: Embedding, *, temperature: float) -> Scalar:
     """The logarithm of the mean over distinct pairs of exp(score - 1/T); 0 if all rows are equal."""
-    if 1 / temperature <= STEEP:
+    if not _triton(u) and not _is_steep(temperature):
         return _LogMean.apply(u, 1 / temperature)
     n = len(u)
-    return _steep(u, None, temperature, None).logsumexp(0) - math.log(n * (n - 1)) - 1 / temperature
+    return log_sums(u, temperature=temperature).logsumexp(0) - math.log(n * (n - 1)) - 1 / temperature
 
 
 def _log_sums(
@@ -77,7 +86,9 @@ def _log_sums(
     Without ``columns`` the rows meet themselves and the diagonal is left out. With ``partner``, the score of row i and
     column i + partner is the positive: left out of the sums, and subtracted from their logarithms.
     """
-    if _scale(temperature) <= STEEP:
+    if module := _triton(rows):
+        return module.log_sums(rows, columns, temperature, partner)
+    if not _is_steep(temperature):
         return _Pairs.apply(rows, columns, temperature, partner)
     along_columns = None
     if columns is not None and partner is not None:
@@ -85,8 +96,32 @@ def _log_sums(
     return _steep(rows, columns, temperature, partner), along_columns
 
 
-def _scale(temperature: float | Tensor) -> float:
-    return 1 / float(temperature.detach() if isinstance(temperature, Tensor) else temperature)
+def _triton(rows: Tensor) -> ModuleType | None:
+    """The kernel in Triton, if it is to serve these rows."""
+    if KERNEL == "torch" or (KERNEL == "auto" and not (rows.is_cuda and _installed())):
+        return None
+    return _loaded()
+
+
+@cache
+def _installed() -> bool:
+    return find_spec("triton") is not None
+
+
+@cache
+def _loaded() -> ModuleType:
+    try:
+        from vergence.objectives import triton_pairwise
+    except ImportError as error:
+        raise ImportError(f"The Triton kernel needs an extra ({error}). Try: pip install 'vergence[triton]'") from error
+    return triton_pairwise
+
+
+def _is_steep(temperature: float | Tensor) -> bool:
+    """Whether scores need their maximum subtracted; always if an accelerator holds the temperature: it is not read."""
+    if isinstance(temperature, Tensor):
+        return temperature.device.type != "cpu" or 1 / float(temperature.detach()) > STEEP
+    return 1 / temperature > STEEP
 
 
 def _side(rows: Tensor) -> int:
@@ -326,5 +361,5 @@ def _steep(rows: Tensor, columns: Tensor | None, temperature: float | Tensor, pa
 
     symmetric, columns = columns is None, rows if columns is None else columns
     with torch.autocast(rows.device.type, enabled=False):
-        parts = enumerate(rows.split(CPU_TILE))
-        return torch.cat([checkpoint(block, part, columns, k * CPU_TILE, use_reentrant=False) for k, part in parts])
+        parts, side = enumerate(rows.split(_side(rows))), _side(rows)
+        return torch.cat([checkpoint(block, part, columns, k * side, use_reentrant=False) for k, part in parts])
