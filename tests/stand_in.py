@@ -1,6 +1,6 @@
 """A stand-in for an accelerator: its tensors live in this process's memory, but behave as if they were elsewhere.
 
-``with StandIn() as device: x.to(device)`` gives tensors of a device of its own, ``standin:0``. Operations on them run on
+``with StandIn() as device: x.to(device.device)`` gives tensors of a device of its own, ``standin:0``. Operations run on
 the processor. As on CUDA, an operation that mixes them with tensors of the processor is an error (single numbers may
 mix), and whatever would make the processor wait for the device is counted in ``device.waits``: reading a value
 (``.item()``, ``.cpu()``, ``bool()``, ``tolist()``), shapes that depend on values (``nonzero``, masks as an index,
@@ -13,7 +13,7 @@ stream that waits for an event does not start before it. ``device.trace`` holds 
 import sys
 import traceback
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 
 import torch
@@ -335,7 +335,12 @@ class StandIn(TorchDispatchMode):
                 raise Mixed(f"{function} met a tensor of {leaf.device} {tuple(leaf.shape)} and one of {self.device}.")
 
     def _count(self, function, args):
-        masks = function in (aten.index.Tensor, aten.index_put_.default, aten.index_put.default, aten._index_put_impl_.default)
+        masks = function in (
+            aten.index.Tensor,
+            aten.index_put_.default,
+            aten.index_put.default,
+            aten._index_put_impl_.default,
+        )
         if function in READS:
             self.wait(f"reading a value ({function})")
         elif function in SHAPED_BY_VALUES:
@@ -353,4 +358,6 @@ class StandIn(TorchDispatchMode):
 def _asked() -> str:
     """The innermost lines of the project on the stack."""
     frames = [frame for frame in traceback.extract_stack(sys._getframe(1)) if "/src/vergence/" in frame.filename]
-    return " < ".join(f"{frame.filename.split('/src/vergence/')[1]}:{frame.lineno}" for frame in frames[::-1][:3]) or "?"
+    return (
+        " < ".join(f"{frame.filename.split('/src/vergence/')[1]}:{frame.lineno}" for frame in frames[::-1][:3]) or "?"
+    )
