@@ -1,18 +1,18 @@
 """Classifiers on frozen features: a linear probe, nearest neighbors, the nearest class center."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import train_test_split
-from sklearn.preprocessing import MinMaxScaler
 from torch import Tensor
 
 from vergence.evaluation.accuracy import Accuracy, Array, checked_splits, scored
+from vergence.evaluation.logistic import Fit, Logistic
 
 # Penalties on the mean cross-entropy of features scaled to unit mean square: from "none to speak of" to "heavy".
 PENALTIES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+MIDDLE = 1e-3  # where too few rows are labeled to hold any out
+ROUGH = 1e-3  # gradient at which a probe is good enough to choose a penalty by
 TILE = 1024  # queries per tile: 1024 x 50,000 float32 scores are 200 MB
 
 
@@ -42,14 +42,12 @@ def linear_probe(
         return _saga_probe(train_h, train_labels, test_h, test_labels, seed=seed)
     if protocol != "lbfgs":
         raise ValueError(f"Unknown protocol {protocol!r}. Known: lbfgs, saga")
-    center = train_h.mean(axis=0, dtype=np.float64).astype(train_h.dtype)
-    scale = float(np.sqrt(np.mean(np.square(train_h - center), dtype=np.float64))) or 1.0
-    train_h, test_h = (train_h - center) / scale, (test_h - center) / scale
+    classes, targets = np.unique(train_labels, return_inverse=True)
+    x, unseen = _standardized(train_h, test_h)
     penalty = regularisation if regularization is None else regularization
-    if penalty is None:
-        penalty = _chosen_penalty(train_h, train_labels, seed=seed)
-    predictions = _logistic(penalty, len(train_h)).fit(train_h, train_labels).predict(test_h)
-    return scored(predictions, test_labels, "linear probe", regularization=penalty, protocol=protocol)
+    fit = _probe(x, torch.from_numpy(targets), len(classes), penalty=penalty, seed=seed)
+    predictions = classes[fit.predictions(unseen).numpy()]
+    return scored(predictions, test_labels, "linear probe", regularization=fit.penalty, protocol=protocol)
 
 
 def knn(
@@ -99,12 +97,15 @@ def nearest_center(
         Huang et al. (2023), Sec. 2. https://arxiv.org/abs/2111.00743
     """
     (train_h, train_labels), (test_h, test_labels) = checked_splits(train_h, train_labels, test_h, test_labels)
+    lengths = np.ones((len(test_h), 1))
     if normalize and normalise:
-        train_h, test_h = _unit(train_h), _unit(test_h)
+        train_h, lengths = train_h / _lengths(train_h), _lengths(test_h)
     classes = np.unique(train_labels)
     weight = np.stack([train_h[train_labels == label].mean(axis=0, dtype=np.float64) for label in classes])
     bias = -np.square(weight).sum(axis=1) / 2
-    found = scored(classes[(test_h @ weight.T + bias).argmax(axis=1)], test_labels, "nearest center")
+    # Products are divided by the lengths rather than rows: a copy of all of them would take longer than the products.
+    scores = test_h @ weight.T.astype(test_h.dtype) / lengths + bias
+    found = scored(classes[scores.argmax(axis=1)], test_labels, "nearest center")
     return NearestCenter(**vars(found), classes=classes, weight=weight, bias=bias)
 
 
@@ -118,29 +119,80 @@ def _votes(queries: Tensor, bank: Tensor, targets: Tensor, classes: int, *, k: i
     return votes
 
 
-def _logistic(penalty: float, n: int) -> LogisticRegression:
-    return LogisticRegression(C=1 / (penalty * n), max_iter=1000)
+def _standardized(train_h: np.ndarray, test_h: np.ndarray) -> tuple[Tensor, Tensor]:
+    """Rows centered and divided by the root mean square of the training rows, in the span of these where it is small.
+
+    The weights of a penalized probe lie in the span of the rows it is fitted to. Fewer rows than columns are rotated
+    into it, which changes no product of two rows, and so no prediction.
+    """
+    center = train_h.mean(axis=0, dtype=np.float64).astype(train_h.dtype)
+    scale = float(np.sqrt(np.mean(np.square(train_h - center), dtype=np.float64))) or 1.0
+    x, unseen = (torch.from_numpy((h - center) / scale).to(torch.from_numpy(center).dtype) for h in (train_h, test_h))
+    if len(x) >= x.shape[1]:
+        return x, unseen
+    basis, coordinates = torch.linalg.qr(x.T.double())
+    return coordinates.T.contiguous(), (unseen @ basis.to(unseen.dtype)).double()
 
 
-def _chosen_penalty(h: np.ndarray, labels: np.ndarray, *, seed: int) -> float:
-    """The penalty that does best on a held-out fifth; the heaviest of equals."""
-    _, counts = np.unique(labels, return_counts=True)
-    held_out = max(len(counts), len(h) // 5)
-    if counts.min() < 2 or len(h) - held_out < len(counts):
-        return 1e-3  # Too few samples to hold any out: the middle of the grid.
-    parts = train_test_split(h, labels, test_size=held_out, stratify=labels, random_state=seed)
-    fit_h, check_h, fit_labels, check_labels = parts
-    model = _logistic(PENALTIES[-1], len(fit_h)).set_params(warm_start=True, tol=1e-3)
-    scores = {}
+def _probe(x: Tensor, targets: Tensor, classes: int, *, penalty: float | None, seed: int) -> Fit:
+    """The probe of all rows: with a penalty, or with the one that does best on a held-out fifth of them."""
+    # A probe of two classes penalizes the difference of their weights, as everywhere: w, not w / 2 and -w / 2.
+    factor = 2.0 if classes == 2 else 1.0
+    parts = _held_out(targets, classes, seed=seed) if penalty is None else None
+    if parts is None:
+        fit = Logistic.of(x, targets, classes).fit(factor * (MIDDLE if penalty is None else penalty), tolerance=_fine(x))
+        return replace(fit, penalty=fit.penalty / factor)
+    seen, held = parts
+    problem = Logistic.of(x[seen], targets[seen], classes)
+    start = _chosen(problem, x[held], targets[held], factor)
+    fit = problem.with_rows(x[held], targets[held]).fit(start.penalty, start=start, tolerance=_fine(x))
+    return replace(fit, penalty=fit.penalty / factor)
+
+
+def _fine(x: Tensor) -> float:
+    """The gradient at which a probe is done: few rows cost nothing, many are in float32, which knows no better."""
+    return 1e-6 if x.dtype == torch.float64 else 1e-4
+
+
+def _held_out(targets: Tensor, classes: int, *, seed: int) -> tuple[Tensor, Tensor] | None:
+    """Four fifths of the rows and the rest, every class in both; None where there are too few."""
+    from sklearn.model_selection import train_test_split
+
+    n, rare = len(targets), int(targets.bincount(minlength=classes).min())
+    held = max(classes, n // 5)
+    if rare < 2 or n - held < classes:
+        return None
+    parts = train_test_split(np.arange(n), test_size=held, stratify=targets.numpy(), random_state=seed)
+    return torch.from_numpy(parts[0]), torch.from_numpy(parts[1])
+
+
+def _chosen(problem: Logistic, x: Tensor, targets: Tensor, factor: float) -> Fit:
+    """The probe whose penalty does best on held-out rows; the heaviest of equals.
+
+    Penalties are tried from heavy to light, each from the probe before. One that is worse than the best by more than two
+    standard errors ends the search: lighter ones follow the training rows more closely still.
+    """
+    best: Fit | None = None
+    fit: Fit | None = None
+    most = torch.zeros(len(targets))
     for penalty in reversed(PENALTIES):
-        model.set_params(C=1 / (penalty * len(fit_h))).fit(fit_h, fit_labels)
-        scores[penalty] = model.score(check_h, check_labels)
-    return max(scores, key=scores.__getitem__)
+        fit = problem.fit(factor * penalty, start=fit, tolerance=ROUGH)
+        right = (fit.predictions(x) == targets).double()
+        if best is None or right.sum() > most.sum():
+            best, most = fit, right
+        lost = most - right
+        if float(lost.sum()) > 2 * float(lost.abs().sum()) ** 0.5:
+            break
+    assert best is not None
+    return best
 
 
 def _saga_probe(
     train_h: np.ndarray, train_labels: np.ndarray, test_h: np.ndarray, test_labels: np.ndarray, *, seed: int
 ) -> Accuracy:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.preprocessing import MinMaxScaler
+
     scaler = MinMaxScaler().fit(train_h)
     model = LogisticRegression(solver="saga", tol=0.1, C=10.0, random_state=seed)
     model.fit(scaler.transform(train_h), train_labels)
@@ -148,5 +200,6 @@ def _saga_probe(
     return scored(predictions, test_labels, "linear probe, SAGA protocol", C=10.0, protocol="saga")
 
 
-def _unit(h: np.ndarray) -> np.ndarray:
-    return h / np.maximum(np.linalg.norm(h, axis=1, keepdims=True), np.finfo(h.dtype).tiny)
+def _lengths(h: np.ndarray) -> np.ndarray:
+    """Of rows, as a column; rows of zeros get the smallest number instead."""
+    return np.maximum(np.sqrt(np.einsum("ij,ij->i", h, h)), np.finfo(h.dtype).tiny)[:, None]

@@ -73,9 +73,17 @@ def train(
         record(parts, place, leads=leads, quiet=quiet or not leads)
         if not leads:
             return Answer((), {})
-        freeze(parts, place)
-        assessment.of_run(place)
-        return report.report(place.path)
+        return assess(parts, place, quiet=quiet)
+
+
+def assess(parts: Assembled, run: Run, *, quiet: bool) -> Answer:
+    """What follows training: frozen features, the diagnosis with its accuracies, the page; each is announced."""
+    with Progress(1, quiet=quiet) as bar:
+        bar.say("features of the trained encoder and of its baselines")
+        freeze(parts, run)
+        assessment.of_run(run, saying=bar.say)
+        bar.say("the page")
+        return report.report(run.path)
 
 
 def begin(parts: Assembled, run: Run) -> None:

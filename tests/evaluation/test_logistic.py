@@ -1,0 +1,87 @@
+"""The solver of linear probes: scikit-learn's minimum in fewer steps, in the span of few rows, from any start."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
+
+from vergence.evaluation import classifiers, linear_probe
+from vergence.evaluation.classifiers import PENALTIES
+from vergence.evaluation.logistic import Logistic
+
+
+def rows(n=600, d=30, classes=4, noise=1.0, seed=0):
+    """Classes on a covariance whose eigenvalues span six orders of magnitude, as those of pixels do."""
+    generator = np.random.default_rng(seed)
+    scales = np.logspace(0, -3, d)
+    centers = np.random.default_rng(9).normal(size=(classes, d)) * scales
+    labels = generator.integers(0, classes, n)
+    x = centers[labels] + noise * scales * generator.normal(size=(n, d))
+    x = (x - x.mean(axis=0)) / x.std()
+    return x, labels
+
+
+def their_minimum(x, labels, penalty):
+    model = LogisticRegression(C=1 / (penalty * len(x)), tol=1e-9, max_iter=100_000).fit(x, labels)
+    chances = model.predict_proba(x)[np.arange(len(x)), labels]
+    return model, float(-np.log(chances).mean() + penalty / 2 * np.square(model.coef_).sum())
+
+
+@pytest.mark.parametrize("noise", [0.2, 1.5])  # nearly all rows right, and a third of them wrong
+@pytest.mark.parametrize("penalty", [1e-1, 1e-3])
+def test_the_minimum_is_scikit_learns(noise, penalty):
+    x, labels = rows(noise=noise)
+    _, value = their_minimum(x, labels, penalty)
+    problem = Logistic.of(torch.from_numpy(x), torch.from_numpy(labels), 4)
+    assert problem.fit(penalty, tolerance=1e-7).value == pytest.approx(value, abs=2e-6)
+    warm = problem.fit(penalty, start=problem.fit(1.0), tolerance=1e-7)
+    assert warm.value == pytest.approx(value, abs=2e-6)
+
+
+def test_where_rows_are_in_doubt_it_takes_a_fraction_of_the_steps():
+    x, labels = rows(n=2000, d=200, noise=6.0)
+    labels = np.where(np.random.default_rng(1).random(2000) < 0.7, np.random.default_rng(2).integers(0, 4, 2000), labels)
+    ours = Logistic.of(torch.from_numpy(x), torch.from_numpy(labels), 4).fit(1e-4, tolerance=1e-6)
+    theirs = LogisticRegression(C=1 / (1e-4 * len(x)), tol=1e-6, max_iter=10_000).fit(x, labels)
+    assert ours.steps < theirs.n_iter_[0] / 4
+
+
+def test_few_rows_are_probed_in_their_span_with_the_same_predictions():
+    x, labels = rows(n=40, d=200, noise=2.0)
+    unseen, truth = rows(n=500, d=200, noise=2.0, seed=1)
+    scale = np.sqrt(np.mean((x - x.mean(axis=0)) ** 2))
+    theirs = LogisticRegression(C=1 / (1e-2 * len(x)), tol=1e-9, max_iter=100_000)
+    theirs.fit((x - x.mean(axis=0)) / scale, labels)
+    ours = linear_probe(x, labels, unseen, truth, regularization=1e-2)
+    np.testing.assert_array_equal(ours.predictions, theirs.predict((unseen - x.mean(axis=0)) / scale))
+
+
+def test_two_classes_are_penalized_as_scikit_learn_does():
+    x, labels = rows(classes=2, noise=3.0)
+    unseen, truth = rows(classes=2, noise=3.0, seed=1)
+    scale = np.sqrt(np.mean(x**2))
+    theirs = LogisticRegression(C=1 / (1e-1 * len(x)), tol=1e-9).fit(x / scale, labels)
+    ours = linear_probe(x, labels, unseen, truth, regularization=1e-1)
+    assert np.mean(ours.predictions == theirs.predict(unseen / scale)) > 0.997
+    assert ours.choices["regularization"] == 1e-1
+
+
+@pytest.mark.parametrize("noise", [0.3, 1.5, 4.0])
+@pytest.mark.parametrize("n", [60, 400])
+def test_ending_the_search_early_chooses_what_all_penalties_would(noise, n):
+    x, labels = (torch.from_numpy(part) for part in rows(n=n, noise=noise, seed=3))
+    seen, held = classifiers._held_out(labels, 4, seed=0)
+    problem = Logistic.of(x[seen], labels[seen], 4)
+    right, fit = {}, None
+    for penalty in reversed(PENALTIES):
+        fit = problem.fit(penalty, start=fit, tolerance=classifiers.ROUGH)
+        right[penalty] = int((fit.predictions(x[held]) == labels[held]).sum())
+    chosen = classifiers._chosen(problem, x[held], labels[held], 1.0)
+    assert right[chosen.penalty] == max(right.values())
+
+
+def test_columns_that_say_the_same_do_not_stop_the_solver():
+    x, labels = (torch.from_numpy(part) for part in rows(d=5))
+    twice = torch.cat([x, x, torch.zeros_like(x)], dim=1).float() / 2**0.5  # the same products of rows
+    plain, doubled = (Logistic.of(part, labels, 4).fit(1e-6) for part in (x, twice))
+    assert doubled.value == pytest.approx(plain.value, abs=1e-4)
