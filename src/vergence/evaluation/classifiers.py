@@ -140,7 +140,9 @@ def _probe(x: Tensor, targets: Tensor, classes: int, *, penalty: float | None, s
     factor = 2.0 if classes == 2 else 1.0
     parts = _held_out(targets, classes, seed=seed) if penalty is None else None
     if parts is None:
-        fit = Logistic.of(x, targets, classes).fit(factor * (MIDDLE if penalty is None else penalty), tolerance=_fine(x))
+        fit = Logistic.of(x, targets, classes).fit(
+            factor * (MIDDLE if penalty is None else penalty), tolerance=_fine(x)
+        )
         return replace(fit, penalty=fit.penalty / factor)
     seen, held = parts
     problem = Logistic.of(x[seen], targets[seen], classes)
@@ -169,8 +171,8 @@ def _held_out(targets: Tensor, classes: int, *, seed: int) -> tuple[Tensor, Tens
 def _chosen(problem: Logistic, x: Tensor, targets: Tensor, factor: float) -> Fit:
     """The probe whose penalty does best on held-out rows; the heaviest of equals.
 
-    Penalties are tried from heavy to light, each from the probe before. One that is worse than the best by more than two
-    standard errors ends the search: lighter ones follow the training rows more closely still.
+    Penalties are tried from heavy to light, each from the probe before. One that is worse than the best by more than
+    two standard errors ends the search: lighter ones follow the training rows more closely still.
     """
     best: Fit | None = None
     fit: Fit | None = None

@@ -1,9 +1,10 @@
 r"""Multinomial logistic regression: the minimizer of mean cross-entropy + penalty ||W||^2 / 2, bias not penalized.
 
 The loss is far from round: raw pixels have a covariance whose eigenvalues span six orders of magnitude, and a
-quasi-Newton method takes hundreds of steps to learn that. Its Hessian is about h X'X / n + penalty I with one number h,
-the mean of p (1 - p), as long as most rows are in doubt. In the coordinates V = C' W, where C C' is that matrix, the problem is nearly round: a few dozen
-steps do. The Gram matrix X'X is made once and serves every penalty; each starts from the one before.
+quasi-Newton method takes hundreds of steps to learn that. As long as most rows are in doubt, the Hessian is about
+h X'X / n + penalty I with one number h, the mean of p (1 - p). In the coordinates V = C' W, where C C' is that matrix,
+the problem is nearly round: a few dozen steps do. The Gram matrix X'X is made once and serves every penalty; each
+starts from the one before.
 
 References:
     Böhning (1992), for a bound of this form on the Hessian. https://doi.org/10.1007/BF00048682
