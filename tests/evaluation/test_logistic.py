@@ -40,7 +40,9 @@ def test_the_minimum_is_scikit_learns(noise, penalty):
 
 def test_where_rows_are_in_doubt_it_takes_a_fraction_of_the_steps():
     x, labels = rows(n=2000, d=200, noise=6.0)
-    labels = np.where(np.random.default_rng(1).random(2000) < 0.7, np.random.default_rng(2).integers(0, 4, 2000), labels)
+    labels = np.where(
+        np.random.default_rng(1).random(2000) < 0.7, np.random.default_rng(2).integers(0, 4, 2000), labels
+    )
     ours = Logistic.of(torch.from_numpy(x), torch.from_numpy(labels), 4).fit(1e-4, tolerance=1e-6)
     theirs = LogisticRegression(C=1 / (1e-4 * len(x)), tol=1e-6, max_iter=10_000).fit(x, labels)
     assert ours.steps < theirs.n_iter_[0] / 4
