@@ -69,7 +69,7 @@ def test_results_follow_the_agreed_format():
     for name in ("alignment", "uniformity", "effective_rank"):
         assert {"value", "low", "high", "n"} <= set(results["diagnostics"][name])
     assert "floor" in results["diagnostics"]["uniformity"]["more"]
-    assert {"features", "classifier", "accuracy", "low", "high", "n"} == set(results["accuracy"][0])
+    assert {"features", "classifier", "accuracy", "low", "high", "n", "protocol"} == set(results["accuracy"][0])
     assert len(results["singular_values"]) == 32
     assert [point["per_class"] for point in results["few_labels"]] == [1, 2, 5, 10, 20, 50 * 512 / 500]
 

@@ -43,6 +43,10 @@ FACTS = (
 )  # fmt: skip
 
 
+# Faults of rows that only a gain in accuracy tells from harmless signatures.
+BY_ACCURACY = ("mixture", "heavy-tailed lengths", "dominant direction", "column scales", "constant offset")
+
+
 @dataclass(frozen=True, eq=False)
 class Diagnosis:
     """What was measured and found, gravest first; a verdict of all, and one each of rows, of pairs, of learning."""
@@ -121,8 +125,22 @@ def find(given: Given, table: Mapping[str, Callable[..., Any]] = FAULTS) -> tupl
             continue
         finding = given.call(detector)
         if finding is not None:
-            found.append((LEVELS.index(finding.level), getattr(detector, "order", 999), finding))
-    return tuple(finding for *_, finding in sorted(found, key=lambda entry: entry[:2]))
+            found.append((getattr(detector, "order", 999), finding))
+    findings = labels_first([finding for _, finding in sorted(found, key=lambda entry: entry[0])])
+    return tuple(sorted(findings, key=lambda finding: LEVELS.index(finding.level)))
+
+
+def labels_first(findings: list[Finding]) -> list[Finding]:
+    """Findings whose only evidence is accuracy become notes where the labels themselves are wrong."""
+    wrong = {"misaligned labels", "labels at chance"} & {each.fault for each in faults_only(tuple(findings))}
+    if not wrong:
+        return findings
+    words = " Measured with labels that do not belong to these rows: repair the labels first."
+    return [
+        replace(each, level="note", sentence=each.sentence + words)
+        if each.fault in BY_ACCURACY and each.level == "fault" else each
+        for each in findings
+    ]  # fmt: skip
 
 
 def overall(findings: tuple[Finding, ...], given: Given) -> Verdict:
@@ -321,6 +339,8 @@ DERIVED: dict[str, Maker] = {
     "top_share": rows.top_share,
     "without_top": rows.without_top,
     "scaled_columns": rows.scaled_columns,
+    "owning_columns": rows.owning_columns,
+    "unexplained_lengths": rows.unexplained_lengths,
     "on_a_grid": rows.on_a_grid,
     "dead": rows.dead,
     "grouped": groups,

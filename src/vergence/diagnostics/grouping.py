@@ -32,6 +32,7 @@ class Grouping:
     across: float = float("nan")
     cost: Estimate | None = None
     gain: Estimate | None = None
+    shared: float = float("nan")  # variance of a group along the other group's main directions, over its own
 
 
 def groups(body: Bench, seed: int = 0) -> Grouping | None:
@@ -133,5 +134,24 @@ def _measured(group: Grouping, body: Bench) -> Grouping:
     gain = trials.difference(trials.correct(trials.cosine(rows), body.labels), body.correct)
     return Grouping(
         group.member, group.part, group.crossing, float(within.double().mean()), float(across.double().mean()),
-        trials.difference(within, across), gain,
+        trials.difference(within, across), gain, shared_directions(group.member, body.rows),
     )  # fmt: skip
+
+
+def shared_directions(member: Tensor, rows: Tensor, count: int = 8) -> float:
+    """How much of a group's variance lies along the other group's main directions, over that along its own.
+
+    Both counted beyond what directions drawn at random hold: 0 between two models, 1 for two halves of one cloud. Two
+    sources seen by one model vary in the same directions. The larger of the two ways round.
+    """
+    parts = [trials.centered(rows[side]) for side in (member, ~member)]
+    count = max(1, min(count, rows.shape[1] // 3, *(len(part) // 3 for part in parts)))
+    directions = [trials.top_directions(part, count) for part in parts]
+    luck = count / rows.shape[1]
+    held = [[_held(part, found) - luck for found in directions] for part in parts]
+    return max(held[0][1] / max(held[0][0], 1e-9), held[1][0] / max(held[1][1], 1e-9))
+
+
+def _held(part: Tensor, directions: Tensor) -> float:
+    """The share of centered rows' variance along directions."""
+    return float((part @ directions).square().sum() / part.square().sum().clamp(min=1e-300))

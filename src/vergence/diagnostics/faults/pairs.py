@@ -9,7 +9,17 @@ from vergence.diagnostics.arrays import Array, labels_for, rows_at, shape
 from vergence.diagnostics.collapse import Collapse
 from vergence.diagnostics.estimate import Estimate, share
 from vergence.diagnostics.findings import Finding, fault
-from vergence.diagnostics.label_trials import SHIFTS, Judged, Noise, comparable, noise_share, shifted_accuracy
+from vergence.diagnostics.label_trials import (
+    SHIFTS,
+    Judged,
+    Noise,
+    Shifted,
+    comparable,
+    noise_share,
+    shifted,
+    standard_score,
+    uniform_noise,
+)  # fmt: skip
 from vergence.diagnostics.trials import Bench
 from vergence.diagnostics.view_trials import WINDOW, Matched
 
@@ -17,6 +27,7 @@ UNMATCHED = 0.6  # chance that a positive pair is closer than a random one: 0.5 
 ASTRAY = 0.1  # share of rows whose partner is elsewhere
 EVEN = 0.6  # evenness of far partners: .5 at most for weak views of one sample, .63 and more where 30 % are shuffled
 EVENLY = 0.75  # error of the surest quarter over that of all: .68 at most in clean development sets
+REPLACED, TOLD = 0.045, 0.7  # share of labels replaced by any other class (.03 at most in clean sets), and its evidence
 HIDDEN = 0.36  # error above which wrong labels cannot be told from classes that overlap
 
 
@@ -119,8 +130,10 @@ def label_noise(
     if not judged.above_chance or (label_shift is not None and label_shift[0]):
         return None
     noise = noise_share(judged.scores, body.labels)
-    wrong, surest = noise.share, noise.surest
-    if _noisy(noise, judged.error, body.n):
+    uniform, evidence = uniform_noise(judged.scores, body.labels)
+    plain = uniform > REPLACED and evidence > TOLD
+    wrong, surest = uniform if plain else noise.share, noise.surest
+    if plain or _noisy(noise, judged.error, body.n):
         found = share(wrong, n=body.n)
         sentence = (
             f"About {100 * wrong:.0f} % of labels are wrong at random: where rows are surest, {100 * surest:.0f} % of "
@@ -128,7 +141,8 @@ def label_noise(
         )
         advice = "Look at the contradicted samples; accuracies measured with these labels are too low by about as much."
         return Finding("label noise", "pairs", sentence, "confident_errors", advice, "fault", found)
-    if wrong > 0.05 and noise.evidence > 0.2:
+    wrong, told = max((noise.share, noise.evidence), (uniform, evidence), key=lambda found: found[1])
+    if wrong > 0.03 and told > 0.2:
         sentence = (
             f"About {100 * wrong:.0f} % of labels may be wrong at random, but the evidence is weak: rows contradict "
             f"{100 * judged.error:.0f} % of the labels, and classes that overlap may be the reason."
@@ -166,29 +180,46 @@ def no_classes(labels: Tensor, n: int) -> Finding | None:
 
 
 def label_shift(h: Array, labels: Tensor, seed: int = 0) -> tuple[int, Estimate, tuple[float, float]] | None:
-    """The shift of labels against rows, from some place of the file on, at which neighbors are right more often.
+    """The shift of labels against rows, from some place of the file on, at which rows fit their labels better.
 
     A window of consecutive rows: a sample would hide what stands next to what. Every shift of up to 20 rows is tried
-    for the whole window, up to 3 from each eighth of it on; all labels move together, as after a lost row.
+    for the whole window, up to 3 from each eighth of it on; all labels move together, as after a lost row. Shifts are
+    told by neighbors' votes and a ridge, and what is reported is the accuracy of neighbors.
     """
     n, _ = shape(h)
     if n < 60 or not comparable(labels):
         return None
     start = int(np.random.default_rng(seed).integers(0, max(1, n - WINDOW + 1)))
     index = np.arange(start, min(n, start + WINDOW))
-    rows = trials.clipped(rows_at(h, index).double().cpu())
     targets = torch.unique(labels[torch.from_numpy(index)], return_inverse=True)[1]
-    nearest = trials.cosine(trials.centered(rows)).topk(trials.K, dim=1).indices
-    plain = shifted_accuracy(nearest, targets, 0)
-    best: tuple[float, int, Estimate, tuple[float, float]] = (0.0, 0, Estimate(0.0, 0.0, 0.0, n, ""), (0.0, 1.0))
+    trial = shifted(rows_at(h, index).double().cpu(), targets)
+    found = _told(trial)
+    if not found:
+        return 0, Estimate(0.0, 0.0, 0.0, n, ""), (0.0, 1.0)
+    # Where labels stand in blocks many shifts fit nearly as well: the smallest of them is meant.
+    most = max(found.values())
+    shift, place = min((key for key in found if found[key] > 0.85 * most), key=lambda key: (abs(key[0]), -found[key]))
+    gain = trials.difference(trial.right(trial.moved(shift, place)), trial.right(targets))
+    return shift, gain, (place, 1.0)
+
+
+def _told(trial: Shifted) -> dict[tuple[int, float], float]:
+    """Shifts and places that fit better than luck explains, with their standard scores.
+
+    Of 40 shifts and 42 places chance reaches 4.2 standard errors once in a thousand files; small shifts are likelier.
+    """
+    votes, fitted, right = (measure(trial.labels) for measure in (trial.votes, trial.fitted, trial.right))
+    found = {}
     for shift, place in _hypotheses():
-        found = trials.difference(shifted_accuracy(nearest, targets, shift, place), plain)
-        # Of 40 shifts and 42 places chance reaches four standard errors once in five hundred files.
-        needed = 3.3 if abs(shift) <= 2 and not place else 4.2
-        ratio = found.value / ((found.high - found.low) / 3.92) / needed
-        if ratio > max(1.0, best[0]) and found.value > 0.02:
-            best = (ratio, shift, found, (place, 1.0))
-    return best[1:]
+        moved = trial.moved(shift, place)
+        change = trial.votes(moved) - votes
+        if standard_score(change) < 1:
+            continue
+        score = standard_score(change + trial.fitted(moved) - fitted)
+        gain = float((trial.right(moved).double() - right.double()).mean())
+        if score > (3.5 if abs(shift) <= 2 and not place else 4.2) and gain > 0.01:
+            found[shift, place] = score
+    return found
 
 
 def _hypotheses() -> list[tuple[int, float]]:

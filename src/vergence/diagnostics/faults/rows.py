@@ -22,9 +22,10 @@ FEW_ROWS = 30  # below, intervals span half of what they measure
 FAR, FAR_SPREADS = 5.0, 6.0  # an outlier is so many median distances, and so many spreads of log-distance, away
 ABSURD = 20.0  # median distances: beyond, a row is a fault even where it costs nothing
 UNEVEN = 0.45  # spread of log-lengths: .43 at most in clean sets where it costs, .7 in the weakest injected
-HEAVY = (
-    1.0  # spread of log-lengths from which 1.5 standard errors of the cost will do: one row in six is e times longer
-)
+HEAVY = 1.0  # spread of log-lengths from which 1.5 standard errors will do: one row in six is e times longer
+# Spread of a row's log-length around its neighbors' by direction: .43 at most in clean sets, whose lengths say
+# something of the content; .67 at least where rows were multiplied by log-normal numbers. Beyond, one error will do.
+UNEXPLAINED = 0.55
 CONE = 0.5  # mean cosine above which centering is tried
 OFFSET = 0.9  # mean cosine above which a constant offset is noted even where it costs nothing
 DOMINANT = 0.35  # share of the variance in one direction above which its removal is tried
@@ -36,9 +37,10 @@ PLAIN = 0.6  # share of the variance in one direction from which two standard er
 SILENT = 0.45  # share of constant columns that is a fault of a dense embedding
 COARSE, WIDE = 16, 16  # levels and columns: an embedding, not a table of codes, stored so coarsely is a fault
 GAP = 3.0  # between an outlier's distance and the next, beside that of spreads
-# Neighbors across two groups over those of chance: below .03 in most mixtures of two models; two actors or two arms of
-# one model's data (GunPoint, the watch) gave .07 and .08.
-SEVERED = 0.05
+SEVERED = 0.05  # neighbors across two groups over those of chance: below .02 in mixtures of two models
+# Variance of a group along the other's main directions over that along its own, both beyond luck: .1 at most between
+# two models, .46 and more between two actors or two arms seen by one (GunPoint, the watch).
+ONE_MODEL = 0.35
 GRID = 1 / 3  # distinct values over values of a column, below which the column is quantized
 EXACTLY = 1e-3  # steadiness of blocks that were normalized to the digit: three blocks show it
 EXTREME = 1e12  # lengths beyond, or below its inverse, leave float32's room for squares
@@ -90,25 +92,28 @@ def outliers(bench: Bench, outlying: Tensor) -> Finding | None:
 
 @fault("rows", order=90)
 def heavy_tailed_lengths(
-    body: Bench, top_share: float, without_top: tuple[int, Estimate] | None = None
+    body: Bench, unexplained_lengths: float, top_share: float, without_top: tuple[int, Estimate] | None = None
 ) -> Finding | None:
     """Lengths that differ by orders of magnitude: distances and products then rank by length, cosines do not.
 
-    A dominant direction stretches rows too; where one is found, lengths are asked of what is left without it.
+    Lengths that follow from the content are shared by rows of like directions; those that do not are the plain case. A
+    dominant direction stretches rows too; where one is found, lengths are asked of what is left without it.
     """
     spread = log_spread(body.lengths[body.lengths > 0])
     if spread < UNEVEN or body.labels is None:
         return None
-    if without_top is not None and plainly(top_share, without_top[1]):
+    plain = unexplained_lengths > UNEXPLAINED
+    if not plain and without_top is not None and plainly(top_share, without_top[1]):
         rest = trials.lengths(trials.without_top(body.rows, without_top[0]))
         if log_spread(rest[rest > 0]) < UNEVEN:
             return None
     by_distance = trials.correct(trials.euclidean(body.rows), body.labels)
-    cost = difference(body.correct, by_distance)
+    centered = trials.correct(trials.cosine(trials.centered(trials.unit(body.rows))), body.labels)
+    cost = max((difference(after, by_distance) for after in (body.correct, centered)), key=lambda found: found.value)
     longest = float(torch.quantile(body.lengths, 0.99) / body.lengths.median())
     sentence = f"One row in a hundred is {longest:.1f} times as long as the median row{_lost(cost, 'by distance')}."
     advice = "Divide rows by their length, or clip it, before centering, distances or products. Do not only center."
-    level = "fault" if costly(cost, certain=1.5 if spread > HEAVY else trials.CERTAIN) else "note"
+    level = "fault" if costly(cost, certain=1.0 if plain else 1.5 if spread > HEAVY else trials.CERTAIN) else "note"
     return Finding(
         "heavy-tailed lengths", "rows", sentence, "norms", advice, level, cost, "divide by the lengths", cost
     )
@@ -131,10 +136,14 @@ def constant_offset(body: Bench, centered: Estimate | None = None) -> Finding | 
 
 @fault("rows", order=100)
 def dominant_direction(
-    top_share: float, without_top: tuple[int, Estimate] | None = None, scaled_columns: Tensor | None = None
-) -> Finding | None:
-    """One direction, or up to three, holds most of the variance and none of what tells classes apart."""
-    if without_top is None or scaled_columns is not None:
+    top_share: float, unexplained_lengths: float, without_top: tuple[int, Estimate] | None = None,
+    scaled_columns: Tensor | None = None,
+) -> Finding | None:  # fmt: skip
+    """One direction, or up to three, holds most of the variance and none of what tells classes apart.
+
+    Heavy-tailed lengths make a direction of the mean; there the lengths are the cause.
+    """
+    if without_top is None or scaled_columns is not None or unexplained_lengths > UNEXPLAINED:
         return None
     count, gain = without_top
     if not plainly(top_share, gain):
@@ -148,18 +157,26 @@ def dominant_direction(
 
 
 @fault("rows", order=105)
-def column_scales(body: Bench, scaled_columns: Tensor) -> Finding | None:
-    """Some columns in other units than the rest: they alone decide who is near."""
-    if body.labels is None:
-        gain, level = None, "note"
-    else:
-        after = trials.correct(trials.cosine(trials.standardized(body.rows)), body.labels)
-        before = trials.correct(trials.cosine(trials.centered(body.rows)), body.labels)
-        gain = max(difference(after, before), difference(after, body.correct), key=lambda found: found.value)
-        level = "fault" if costly(gain, certain=2.0) and not _principal(body.rows) else "note"
+def column_scales(
+    body: Bench, scaled_columns: Tensor | None = None, owning_columns: Tensor | None = None
+) -> Finding | None:
+    """Some columns in other units than the rest: they alone decide who is near.
+
+    Columns that stand out plainly need two standard errors of what standardizing gives; where all columns differ much,
+    those that own most of the variance need three.
+    """
+    columns = owning_columns if scaled_columns is None else scaled_columns
+    if columns is None or (scaled_columns is None and body.labels is None):
+        return None
+    gain = None if body.labels is None else _standardizing(body)
+    certain = trials.CERTAIN if scaled_columns is None else 2.0
+    serious = gain is not None and costly(gain, certain=certain) and not _principal(body.rows)
+    if not serious and scaled_columns is None:
+        return None
+    level = "fault" if serious else "note"
     spread = body.rows.std(dim=0)
-    times = float(spread[scaled_columns].max() / spread[spread > 0].median())
-    sentence = f"{len(scaled_columns)} of {len(spread)} columns vary up to {times:.0f} times as much as the median one"
+    times = float(spread[columns].max() / spread[spread > 0].median())
+    sentence = f"{len(columns)} of {len(spread)} columns vary up to {times:.0f} times as much as the median one"
     advice = "Standardize the columns."
     return Finding(
         "column scales", "rows", f"{sentence}{_gained(gain, 'standardizing')}.", "spectrum", advice, level, gain,
@@ -252,7 +269,10 @@ def mixture(body: Bench, grouped: Grouping) -> Finding | None:
         f"other in {grouped.across:.3f}."
     )
     advice = "Check that all rows come from one model and one preprocessing; embed the smaller group again."
-    level = "fault" if grouped.crossing < SEVERED else "note"
+    mends = grouped.gain is not None and costly(grouped.gain)
+    level = "fault" if grouped.crossing < SEVERED and (grouped.shared < ONE_MODEL or mends) else "note"
+    if level == "note":
+        advice = "Two sources seen by one model: they vary in the same directions. Compare within each, or center each."
     return Finding(
         "mixture", "rows", sentence, "groups", advice, level, grouped.cost, "center each group", grouped.gain
     )
@@ -393,6 +413,24 @@ def scaled_columns(body: Bench) -> Tensor | None:
     return None
 
 
+def owning_columns(body: Bench) -> Tensor | None:
+    """A third of the columns at most that vary five times as much as the median one and own half of the variance."""
+    spread = body.rows.std(dim=0)
+    live = spread > 1e-9 * spread.max()
+    if int(live.sum()) < 3:
+        return None
+    found = (live & (spread > OUTLYING_COLUMN * spread[live].median())).nonzero().squeeze(1)
+    owned = float(spread[found].square().sum() / spread.square().sum())
+    return found if 0 < len(found) <= 0.34 * int(live.sum()) and owned > 0.5 else None
+
+
+def unexplained_lengths(body: Bench) -> float:
+    """The spread of a row's log-length around the median of its ten neighbors' by direction."""
+    logs = body.lengths.clamp(min=1e-300).log()
+    rest = logs - logs[body.nearest[1][:, : trials.K]].median(dim=1).values
+    return log_spread(rest.exp())
+
+
 def on_a_grid(body: Bench) -> Tensor | None:
     """Distinct values of each live column, where most columns are quantized; the commonest value does not count."""
     live = body.rows[:, body.rows.std(dim=0) > 0]
@@ -436,9 +474,30 @@ def _without(bench: Bench, kept: Tensor) -> Estimate | None:
 
 
 def _principal(rows: Tensor) -> bool:
-    """Whether columns fall in variance from the first to the last: principal components, unequal by design."""
+    """Whether columns fall in variance from the first to the last and are uncorrelated: unequal by design.
+
+    Of a part of the rows that components were fitted to, order and correlations hold nearly: the rank correlation of
+    place and variance was below -.99 there, and above -.93 with three of 64 columns in other units.
+    """
     spread = rows.std(dim=0)
-    return len(spread) > 3 and float((spread[1:] <= 1.02 * spread[:-1]).double().mean()) > 0.95
+    n, d = rows.shape
+    if d < 4 or not bool((spread > 0).all()):
+        return False
+    ranks = spread.argsort(descending=True).argsort().double()
+    gaps = float((ranks - torch.arange(d, dtype=torch.float64)).square().sum())
+    correlations = (trials.standardized(rows).T @ trials.standardized(rows) / (n - 1)).abs()
+    mean = float((correlations.sum() - correlations.trace()) / (d * (d - 1)))
+    return 1 - 6 * gaps / (d * (d**2 - 1)) > 0.97 and mean < 2 / math.sqrt(n)
+
+
+def _standardizing(body: Bench) -> Estimate:
+    """What standardizing the columns gives, by cosine as rows are, by cosine once centered, or by distance."""
+    standard = trials.standardized(body.rows)
+    after = trials.correct(trials.cosine(standard), body.labels)
+    before = trials.correct(trials.cosine(trials.centered(body.rows)), body.labels)
+    far, far_before = (trials.correct(trials.euclidean(rows), body.labels) for rows in (standard, body.rows))
+    changes = difference(after, before), difference(after, body.correct), difference(far, far_before)
+    return max(changes, key=lambda found: found.value)
 
 
 def _silenced(bench: Bench, part: float, *, seed: int) -> Estimate:
