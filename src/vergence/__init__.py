@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from vergence.stages.doctor import doctor as doctor
     from vergence.stages.embed import embed as embed
     from vergence.stages.export import export as export
+    from vergence.stages.finetune import finetune as finetune
     from vergence.stages.report import report as write_report  # noqa: F401
     from vergence.stages.reproduce import reproduce as reproduce
     from vergence.stages.train import train as train
@@ -70,6 +71,7 @@ _NAMES = {
     "doctor": "stages.doctor:doctor",
     "rank_views": "stages.views:views",
     "estimate": "information:estimate",
+    "finetune": "stages.finetune:finetune",
     "compare": "stages.compare:compare",
     "write_report": "stages.report:report",
     "reproduce": "stages.reproduce:reproduce",

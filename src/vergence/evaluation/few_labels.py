@@ -40,7 +40,7 @@ def few_labels(
     last = results[-1]
     spread = float(correct.mean(axis=1).std(ddof=1)) if draws > 1 else 0.0
     choices = {"per_class": per_class, "draws": draws, "spread": spread}
-    return Accuracy(float(correct.mean()), _interval(correct), last.n, last.predictions, last.classifier, choices)
+    return Accuracy(float(correct.mean()), interval(correct), last.n, last.predictions, last.classifier, choices)
 
 
 def label_curve(
@@ -67,11 +67,14 @@ def label_curve(
     return *curve, replace(everything, choices=choices)
 
 
-def _interval(correct: np.ndarray) -> tuple[float, float]:
-    """95 % over draws of labels and over test samples, of ``[draws, n]`` zeros and ones; one draw says nothing."""
+def interval(correct: np.ndarray, *, least: float = 0.0) -> tuple[float, float]:
+    """95 % over draws of labels and over test samples, of ``[draws, n]`` numbers up to 1; one draw says nothing.
+
+    The numbers are 1 where a sample was classified correctly, or with ``least=-1`` differences of two such.
+    """
     draws, n = correct.shape
     if draws < 2:
-        return 0.0, 1.0
+        return least, 1.0
     of_draws = float(correct.mean(axis=1).var(ddof=1)) / draws
     of_samples = float(correct.mean(axis=0).var(ddof=1)) / n if n > 1 else 0.25
     # Welch's degrees of freedom: few draws, many test samples.
@@ -79,7 +82,7 @@ def _interval(correct: np.ndarray) -> tuple[float, float]:
     freedom = total**2 / (of_draws**2 / (draws - 1) + of_samples**2 / max(1, n - 1)) if total else draws - 1
     half = float(t.ppf(0.975, max(1.0, freedom))) * math.sqrt(total)
     middle = float(correct.mean())
-    return max(0.0, middle - half), min(1.0, middle + half)
+    return max(least, middle - half), min(1.0, middle + half)
 
 
 def _per_class(labels: np.ndarray, count: int, generator: np.random.Generator) -> np.ndarray:

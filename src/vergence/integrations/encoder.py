@@ -15,17 +15,25 @@ from vergence.data import Samples, from_arrays, settled
 from vergence.data.images import pixels
 from vergence.data.samples import Kind
 from vergence.data.text import tokenized
-from vergence.runs import assembly
+from vergence.runs import assembly, finetuned
 from vergence.runs.run import Run
 
 TOKEN_OPTIONS = ("tokens", "length", "vocabulary")
 
 
 def load(path: str | Path) -> "Encoder":
-    """The encoder of a run directory; its data need not be there any more."""
-    run = Run(path)
+    """The encoder of a run directory, or of a folder that ``finetune`` left; its data need not be there any more."""
+    place = Path(path)
+    tuned = finetuned.is_finetuned(place)
+    run = finetuned.run_of(place) if tuned else Run(place)
     encoder, recipe, facts = assembly.trained_encoder(run)
-    return Encoder(encoder, recipe, run.config, kind=facts["kind"], shape=tuple(facts["shape"]))
+    head: nn.Module | None = None
+    classes: tuple[str, ...] = ()
+    if tuned:
+        encoder, head = finetuned.model_of(place, encoder.cpu())
+        classes = tuple(finetuned.facts(place)["classes"])
+    shape = tuple(facts["shape"])
+    return Encoder(encoder, recipe, run.config, kind=facts["kind"], shape=shape, head=head, classes=classes)
 
 
 class Encoder:
@@ -33,11 +41,22 @@ class Encoder:
 
     Images may be paths, PIL images, or arrays ``[height, width]``, ``[height, width, channels]`` or a batch of them,
     bytes or numbers in [0, 1]; they are brought to the size the encoder was trained on. Texts are strings. Vectors and
-    series are arrays of the shape it was trained on, one or a batch.
+    series are arrays of the shape it was trained on, one or a batch. A fine-tuned one has ``predict`` too.
     """
 
-    def __init__(self, encoder: nn.Module, recipe: Any, config: Config, *, kind: str, shape: tuple[int, ...]):
+    def __init__(
+        self,
+        encoder: nn.Module,
+        recipe: Any,
+        config: Config,
+        *,
+        kind: str,
+        shape: tuple[int, ...],
+        head: nn.Module | None = None,
+        classes: Sequence[str] = (),
+    ):
         self.encoder, self.recipe, self.config, self.kind, self.shape = encoder, recipe, config, kind, shape
+        self.head, self.classes = head, tuple(classes)
 
     @property
     def width(self) -> int:
@@ -52,6 +71,20 @@ class Encoder:
         return features.extract(
             self.encoder, Samples(self.prepared(samples), cast(Kind, self.kind)), self.recipe
         ).h.numpy()
+
+    def predict(self, samples: Any) -> list[str]:
+        """The class of each sample by name."""
+        return [self.classes[place] for place in self.probabilities(samples).argmax(1)]
+
+    def probabilities(self, samples: Any) -> np.ndarray:
+        """The probability of every class for each sample, ``[n, classes]``, in the order of ``classes``."""
+        if self.head is None:
+            raise ValueError(
+                "This encoder has no classifier: `vergence finetune RUN` makes one, and vg.load of the folder that it "
+                "names has predict."
+            )
+        with torch.no_grad():
+            return self.head(torch.from_numpy(self.encode(samples))).softmax(1).numpy()
 
     def prepared(self, samples: Any) -> Tensor:
         """Samples as the encoder's data source would give them."""

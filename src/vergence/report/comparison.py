@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from vergence.report import figures
 from vergence.report.document import Section, document, section
+from vergence.report.finetuning import compared
 from vergence.report.pieces import details, paragraph, percent, picture, side_by_side, stacked, table
 from vergence.report.record import Record, flat, read
 from vergence.runs.results import TRAINED, Score
@@ -24,7 +25,14 @@ def compare(run_directories: Sequence[str | Path]) -> str:
     return document(
         f"{len(records)} runs side by side",
         _verdict(records),
-        [_accuracies(records), _learning(records), _diagnostics(records), _settings(records), _missing(records)],
+        [
+            _accuracies(records),
+            compared(records),
+            _learning(records),
+            _diagnostics(records),
+            _settings(records),
+            _missing(records),
+        ],
     )
 
 

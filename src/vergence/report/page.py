@@ -5,6 +5,7 @@ from pathlib import Path
 from vergence.report import maps, pairs, samples, sections
 from vergence.report.changes import changes
 from vergence.report.document import document
+from vergence.report.finetuning import finetuning
 from vergence.report.projection import Told
 from vergence.report.record import Record, read
 from vergence.report.sprite import Pictures
@@ -38,6 +39,7 @@ def composed(record: Record, found: maps.Map | None) -> str:
         sections.findings(record),
         changes(record),
         sections.accuracies(record),
+        finetuning(record),
         pairs.views(record, pictures),
         samples.embedding(record, pictures.count, found),
         pairs.pairs(record, pictures),

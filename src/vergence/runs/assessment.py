@@ -15,7 +15,7 @@ from vergence.diagnostics.arrays import Array, labels_for
 from vergence.diagnostics.measures import plain
 from vergence.diagnostics.recommendations import recommendations
 from vergence.methods import customized
-from vergence.runs import hits, results
+from vergence.runs import finetuned, hits, results
 from vergence.runs.accuracies import (
     Judgment,
     accuracies,
@@ -82,6 +82,7 @@ def of_run(
         few_labels=tuple(row for name, arrays in sets.items() for row in few_labels(name, arrays)),
         layers=tuple(probed_layers(run, protocol=protocol)) if layers else (),
         changes=since_the_start(run, train, test),
+        finetuning=finetuned.read_all(run),
         facts=run.read_json("samples.json") or {},
         unjudged=test.labels is not None and not judged,
     )

@@ -186,6 +186,20 @@ class Changes(Record, frozen=True):
     rows: tuple[Change, ...] = ()
 
 
+class FineTuning(Record, frozen=True):
+    """An encoder that moved with a head on some labels, beside a frozen probe and training from scratch on the same.
+
+    ``over_scratch`` and ``over_probe`` are differences of accuracies, paired over draws of labels and test samples.
+    """
+
+    labels: str
+    count: int
+    scores: tuple[Score, ...]
+    over_scratch: Number
+    over_probe: Number
+    path: str = ""
+
+
 class Results(Record, frozen=True, kw_only=True, omit_defaults=False):
     """Everything that was found of one encoder, or of one set of rows."""
 
@@ -201,6 +215,7 @@ class Results(Record, frozen=True, kw_only=True, omit_defaults=False):
     few_labels: tuple[Score, ...] = ()
     layers: tuple[Layer, ...] = ()
     changes: Changes | None = None
+    finetuning: tuple[FineTuning, ...] = ()
     certificates: tuple[Proof, ...] = ()
     recommendations: tuple[Advice, ...] = ()
     notes: tuple[str, ...] = ()

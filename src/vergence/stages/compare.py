@@ -69,6 +69,8 @@ def cells(run: Run) -> dict[str, str]:
     for row in found.accuracy if found else ():
         if row.features == TRAINED:
             line[f"{row.classifier}, {row.labels}"] = f"{row.accuracy:.3f}"
+    for tuned in found.finetuning if found else ():
+        line[f"fine-tuned, {tuned.labels}"] = f"{tuned.scores[0].accuracy:.3f}"
     if found and found.thermometer and found.thermometer.position is not None:
         line["thermometer"] = f"{found.thermometer.position:.2f}"
     for name in ("alignment", "uniformity", "effective_rank"):

@@ -1,0 +1,46 @@
+"""Semi-supervised fine-tuning on CIFAR-10: 10,000 images, 1 % and 10 % of the labels, three seeds.
+
+    python benchmarks/finetuning.py RUNS
+
+Every seed trains SimCLR for 15 epochs on the 10,000 images without labels (another seed of weights, order and views),
+then fine-tunes the encoder on each of three draws of labels, beside a frozen linear probe and training from scratch on
+the same labels. Test accuracy is on 2,000 images. The rate and the number of steps are the defaults of `finetune`.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import vergence as vg
+
+SEEDS = (0, 1, 2)
+LABELS = ("1%", "10%")
+
+
+def main(runs: Path) -> None:
+    found: dict[str, list[dict]] = {spec: [] for spec in LABELS}
+    for seed in SEEDS:
+        run = runs / f"seed-{seed}"
+        if not (run / "results.json").exists():
+            vg.train(
+                data="cifar10", limit=10_000, epochs=15, seed=seed, run=run, overwrite=True, quiet=True, track=(),
+                watching={"every": 0},
+            )  # fmt: skip
+        for row in vg.finetune(run, labels=LABELS, quiet=True).to_dict()["finetuning"]:
+            found[row["labels"]].append(row)
+            print(seed, row["labels"], [round(score["accuracy"], 4) for score in row["scores"]], flush=True)
+    for spec, rows in found.items():
+        print(f"== {spec} of the labels ({rows[0]['count']})")
+        for place, name in enumerate(("fine-tuned", "linear probe", "from scratch")):
+            values = [row["scores"][place]["accuracy"] for row in rows]
+            print(
+                f"  {name:14} mean {np.mean(values):.3f}, worst seed {min(values):.3f}, sd {np.std(values, ddof=1):.3f}"
+            )
+        for key in ("over_scratch", "over_probe"):
+            low = min(row[key]["low"] for row in rows)
+            print(f"  {key}: {[round(row[key]['value'], 3) for row in rows]}, lowest end of an interval {low:+.3f}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
