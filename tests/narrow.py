@@ -14,9 +14,13 @@ def narrow(name: str, **objective) -> nn.Module:
     """A method's learner with small heads, so that the whole table takes seconds."""
     row = METHODS[name]
     heads = {"projector": (16, 8), "predictor": (8, 8) if row.predictor else (), "queue": 32 if row.queue else 0}
+    heads |= {"prototypes": 8} if row.prototypes else {}
     row = customized(name, heads=heads if row.objective else {}, objective=objective)
     torch.manual_seed(0)
-    problem = Problem(lambda view: build("mlp", SHAPE, hidden=(16,)), SHAPE, classes=3)
+    backbone = {"width": 16, "depth": 1, "patch": 1} if row.encoder == "vit" else {"hidden": (16,)}
+    problem = Problem(
+        lambda view: build("mlp" if row.encoder == "auto" else row.encoder, SHAPE, **backbone), SHAPE, classes=3
+    )
     return LEARNERS[row.learner](row, problem, **({} if row.objective else row.hyperparameters))
 
 

@@ -202,8 +202,8 @@ def _settings(argv: Sequence[str]) -> list[tuple[str, Any, Any]]:
     forms = {
         "objective": _objective_form(base),
         "heads": _options_form("heads", _heads(base.method)),
-        "view": _row_form("view", "views", base.views, configs.view_options(base.method, base.views)),
-        "backbone": _row_form("backbone", "encoders", base.encoder, configs.row_options("encoders", base.encoder)),
+        "view": _row_form("view", "views", base, configs.view_options(base.method, base.views)),
+        "backbone": _row_form("backbone", "encoders", base, configs.row_options("encoders", base.encoder)),
     }
     documents, hints = configs.meanings(Config), get_type_hints(Config)
     fields = [_field("config", Path | None, None, "Settings from a YAML file; the options given here come after it.")]
@@ -247,10 +247,11 @@ def _heads(method: str) -> dict[str, tuple[Any, Any, str]]:
     return {key: (_option_type(value, None), value, HEADS[key]) for key, value in own.items()}
 
 
-def _row_form(form: str, room: str, name: str, own: Mapping[str, Any]) -> Any:
+def _row_form(form: str, room: str, base: Config, own: Mapping[str, Any]) -> Any:
     """Options of a row; of ``auto``, those of every row that it may choose, which stay open unless given."""
+    name = base.views if room == "views" else base.encoder
     if name == "auto":
-        known = configs.automatic_options(room)
+        known = configs.automatic_options(room, base.method)
         return _options_form(
             form, {key: (_optional(parameter), None, parameter.meaning) for key, parameter in known.items()}
         )

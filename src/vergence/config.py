@@ -186,8 +186,8 @@ class Config:
             raise ValueError(
                 f"A queue of {row.queue} cannot hold a batch of {self.batch} keys: make heads.queue larger."
             )
-        _check_options("views", self.views, self.view)
-        _check_options("encoders", self.encoder, self.backbone)
+        _check_options("views", self.views, self.view, self.method)
+        _check_options("encoders", self.encoder, self.backbone, self.method)
         self._check_measuring()
 
     def _check_numbers(self) -> None:
@@ -381,19 +381,21 @@ def is_foreign(name: str) -> bool:
     return name.partition(":")[0] in ("timm", "hf") and ":" in name
 
 
-def automatic_options(room: str) -> dict[str, tables.Parameter]:
-    """The options of every row that ``auto`` may choose; which of them apply is known when the data are.
+def automatic_options(room: str, method: str) -> dict[str, tables.Parameter]:
+    """The options of every row that ``auto`` may choose, the method's own first; which apply is known with the data.
 
     Where two rows have one option of different types, that of the first row counts.
     """
-    column = ("encoders", "views").index(room)
+    column, own = ("encoders", "views").index(room), METHODS[method]
+    named = (getattr(own, "encoder", "auto"), getattr(own, "views", "auto"))[column]
     rows = [name for choice in AUTOMATIC.values() for name in choice[column]]
+    rows = rows if named == "auto" else [named, *rows]
     return {key: parameter for name in reversed(rows) for key, parameter in tables.keywords(room, name).items()}
 
 
-def _check_options(room: str, name: str, options: Options) -> None:
+def _check_options(room: str, name: str, options: Options, method: str) -> None:
     if name == "auto":
-        known = automatic_options(room)
+        known = automatic_options(room, method)
         for key in options:
             if key not in known:
                 raise UnknownName(f"option of the {room} that auto may choose", key, known)

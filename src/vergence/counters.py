@@ -28,6 +28,15 @@ def sample_keys(seed: int, epoch: int, indices: Keys) -> Keys:
     return split(split(split(torch.zeros_like(indices), seed), epoch), indices)
 
 
+def content_keys(x: Tensor) -> Keys:
+    """One key per sample from its own numbers: equal samples have equal keys in any batch, chunk and process.
+
+    For what is drawn where no key is at hand, as inside an encoder. Sums of whole numbers do not depend on their order.
+    """
+    bits = x.detach().float().flatten(1).contiguous().view(torch.int32).long()
+    return mixed(bits + GOLDEN * torch.arange(1, bits.shape[1] + 1, device=x.device)).sum(1)
+
+
 def split(keys: Keys, number: int | Keys) -> Keys:
     """New keys, unrelated to the old ones and to those of any other number."""
     number = torch.as_tensor(number, dtype=torch.int64, device=keys.device)

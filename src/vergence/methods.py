@@ -15,7 +15,8 @@ from vergence import tables
 from vergence.tables import Table
 
 Target = Literal["online", "detached", "momentum"]
-Pairs = Literal["all", "global", "first"]
+Pairs = Literal["all", "global", "first", "together"]
+Memory = Literal["none", "neighbors", "center", "past"]
 TWO_ENCODERS = ("two_modal", "infomax")  # learners with an encoder for each view
 
 # What may stand in ``--heads.*``: the fields of a row that a config may override, each with its meaning.
@@ -27,7 +28,11 @@ HEADS = {
     "momentum": "weight of the past in the moving average of the target, from 0 to 1",
     "momentum_to_one": "let the momentum rise to 1 along a cosine, as BYOL does",
     "queue": "number of past keys kept as negatives; 0 for none",
-    "pairs": "which of more than two views are compared: all pairs, global (views like the first) with all, or first",
+    "pairs": "which of more than two views are compared: all pairs, global (views like the first) with all, first, or "
+    "together (the objective takes all of them at once)",
+    "prototypes": "number of prototypes that embeddings are compared with; 0 for none",
+    "key_temperature_end": "what DINO's teacher temperature rises to over the first 30 % of training; 0 to keep it",
+    "koleo": "weight of KoLeo beside the objective, which keeps embeddings off their nearest neighbors; 0 for none",
 }
 
 
@@ -41,8 +46,13 @@ class Method:
     recipe for images and the options that the paper sets where the config leaves them open.
 
     ``pairs`` says over which pairs the objective is averaged where a recipe gives more than two views: *all*; *global*,
-    those with a view drawn as the first one is (large crops with all crops), which only then are keys; or *first*, the
-    first view with each other one. A learner with two encoders compares views of one with views of the other.
+    those with a view drawn as the first one is (large crops with all crops), which only then are keys; *first*, the
+    first view with each other one; or *together*, where the objective itself takes any number of views. A learner with
+    two encoders compares views of one with views of the other.
+
+    ``memory`` is what else is remembered: *neighbors*, a key is replaced by the nearest one in the queue; *center*, the
+    mean of the keys; *past*, the second moments of the queries. ``prototypes`` puts unit vectors behind the projector,
+    and embeddings are then the scores with them. ``encoder`` is for images what ``views`` is.
     """
 
     objective: str | None
@@ -58,9 +68,14 @@ class Method:
     momentum_to_one: bool = False
     queue: int = 0
     pairs: Pairs = "global"
+    memory: Memory = "none"
+    prototypes: int = 0
+    key_temperature_end: float = 0.0
+    koleo: float = 0.0
     learnable: tuple[str, ...] = ()
     learning_rate: float = 2e-3
     labels: bool = False
+    encoder: str = "auto"
     views: str = "auto"
     view: Mapping[str, Any] = field(default_factory=dict)
 
@@ -68,11 +83,19 @@ class Method:
         self._check_hyperparameters()
         refusals = {
             f"target must be online, detached or momentum, got {self.target!r}": self.target not in get_args(Target),
-            f"pairs must be all, global or first, got {self.pairs!r}": self.pairs not in get_args(Pairs),
+            f"pairs must be all, global, first or together, got {self.pairs!r}": self.pairs not in get_args(Pairs),
+            f"memory must be one of {', '.join(get_args(Memory))}, got {self.memory!r}": (
+                self.memory not in get_args(Memory)
+            ),
+            f"{self.objective} takes no {self.memory}, so it cannot remember it": (
+                self.memory in ("center", "past") and self.memory not in self.declared()
+            ),
+            "A neighbor is looked for in a queue: give its length": self.memory == "neighbors" and not self.queue,
+            f"prototypes must not be negative or 1, got {self.prototypes}": self.prototypes in (1, *range(-9, 0)),
             f"momentum must be between 0 and 1, got {self.momentum}": not 0 <= self.momentum <= 1,
             f"queue must not be negative, got {self.queue}": self.queue < 0,
             f"{self.objective} takes no negatives, so it cannot use a queue (of {self.queue})": (
-                self.queue > 0 and "negatives" not in self.declared()
+                self.queue > 0 and self.memory != "neighbors" and "negatives" not in self.declared()
             ),
             "A queue holds keys without gradient: it needs target='momentum'": self.queue > 0
             and self.target == "online",
@@ -83,7 +106,7 @@ class Method:
                 self.learner == "two_modal" and not (self.projector and self.projector[-1])
             ),
             "A detached target without a predictor collapses (SimSiam, Sec. 4.2): give its widths": (
-                self.target == "detached" and not self.predictor
+                self.target == "detached" and not self.predictor and not self.prototypes
             ),
         }
         for sentence, refused in refusals.items():
@@ -118,7 +141,8 @@ class Method:
 
     def reading(self) -> dict[str, Any]:
         """What the thermometer needs to read this method's loss: the hyperparameters and the length of the queue."""
-        queue = {"negatives": self.queue} if self.queue and self.objective == "info_nce" else {}
+        contrasts = self.queue and self.objective == "info_nce" and self.memory == "none"
+        queue = {"negatives": self.queue} if contrasts else {}
         return {**self.hyperparameters, **queue}
 
     def describe(self) -> str:
@@ -131,6 +155,8 @@ class Method:
         branches = "f, g" + (", predictor" if self.predictor else "")
         target = {"online": "same branch", "detached": "stop-gradient", "momentum": f"moving average {self.momentum}"}
         extra = f", queue of {self.queue}" if self.queue else ""
+        extra += f", {self.prototypes} prototypes" if self.prototypes else ""
+        extra += {"neighbors": ", nearest neighbors", "center": ", center", "past": ", past"}.get(self.memory, "")
         return f"{self.objective}({branches} | {target[self.target]}{extra})"
 
 
@@ -176,6 +202,29 @@ METHODS = Table(
         "barlow_twins": Method("barlow_twins", "zbontar2021barlow", projector=(2048, 2048, 2048)),
         # At the others' rate it ends below an untrained encoder: nothing normalizes what its wide last layer gives.
         "vicreg": Method("vicreg", "bardes2022vicreg", projector=(2048, 2048, 2048), learning_rate=5e-4),
+        "lejepa": Method(
+            "lejepa", "balestriero2025lejepa", {"weight": 0.05}, projector=(512, 512, 64), pairs="together",
+        ),
+        "siglip": Method(
+            "siglip", "zhai2023siglip", {"temperature": 10.0, "bias": -10.0}, learnable=("temperature", "bias"),
+        ),
+        "swav": Method(
+            "swav", "caron2020swav", target="detached", projector=(512, 128), prototypes=512, views="multi_crop",
+        ),
+        "nnclr": Method(
+            "info_nce", "dwibedi2021nnclr", {"temperature": 0.1}, target="detached", queue=16384, memory="neighbors",
+            projector=(512, 256), projector_final_norm=True, predictor=(512, 256),
+        ),
+        "dino": Method(
+            "dino", "caron2021dino", target="momentum", memory="center", projector=(512, 256), prototypes=1024,
+            momentum=0.996, momentum_to_one=True, key_temperature_end=0.07, views="multi_crop",
+        ),
+        "tico": Method(
+            "tico", "zhu2022tico", target="momentum", memory="past", projector=(512, 256), momentum_to_one=True,
+        ),
+        "w_mse": Method("w_mse", "ermolov2021whitening", projector=(512, 64)),
+        "mmcr": Method("mmcr", "yerxa2023mmcr", projector=(512, 128), pairs="together"),
+        "frossl": Method("frossl", "skean2024frossl", projector=(512, 512), pairs="together"),
         "supervised_contrastive": Method("supervised", "khosla2020supcon", {"temperature": 0.1}, labels=True),
         "clip": Method(
             "two_modal", "radford2021clip", {"temperature": 0.07}, learner="two_modal", projector=(128,),
@@ -184,6 +233,8 @@ METHODS = Table(
         "infomax": alone("infomax", "tschannen2020mutual", {"bound": "info_nce"}, views="halves"),
         "infomax_nwj": alone("infomax", "tschannen2020mutual", {"bound": "nwj"}, views="halves"),
         "infomax_dv": alone("infomax", "tschannen2020mutual", {"bound": "donsker_varadhan"}, views="halves"),
+        "mae": alone("mae", "he2022mae", view=UNDISTORTED, encoder="vit", learning_rate=1e-3),
+        "i_jepa": alone("i_jepa", "assran2023ijepa", view=UNDISTORTED, encoder="vit", learning_rate=1e-3),
         "rotation": alone("rotation", "gidaris2018rotation", view=UNDISTORTED),
         "colorization": alone("colorization", "zhang2016colorization", view=UNDISTORTED),
         "bigan": alone("bigan", "donahue2017bigan", view=UNDISTORTED),

@@ -32,6 +32,7 @@ def learner(name: str, *, groups: tuple[int, ...], **fields) -> nn.Module:
     """A method's learner with narrow heads and an encoder that reads images of any size."""
     row = METHODS[name]
     heads = {"projector": (16, 8), "predictor": (8, 8) if row.predictor else (), "queue": 32 if row.queue else 0}
+    heads |= {"prototypes": 8} if row.prototypes else {}
     row = replace(customized(name, heads=heads, objective={}), **fields)
     torch.manual_seed(0)
     problem = Problem(lambda view: build("convnet", SHAPE, channels=(8, 8)), SHAPE, classes=3, groups=groups)

@@ -14,6 +14,7 @@ from vergence.encoders.mlp import mlp, perceptron, residual_mlp, with_width
 from vergence.encoders.recurrent import bigru
 from vergence.encoders.resnet import resnet18, resnet50
 from vergence.encoders.standard import Standardize
+from vergence.encoders.vit import vit, vit_small, vit_tiny
 from vergence.tables import Table
 
 ENCODERS = Table(
@@ -26,6 +27,9 @@ ENCODERS = Table(
         "alexnet": alexnet,
         "resnet18": resnet18,
         "resnet50": resnet50,
+        "vit": vit,
+        "vit_tiny": vit_tiny,
+        "vit_small": vit_small,
         "temporal_convnet": temporal_convnet,
         "bigru": bigru,
         "additive_flow": additive_flow,
@@ -37,7 +41,7 @@ ENCODERS = Table(
 GLOSSARY = {
     "hidden": "widths of the hidden layers",
     "norm": "batch norm after every linear layer",
-    "depth": "number of residual layers",
+    "depth": "number of residual layers, or of a ViT's blocks",
     "std": "standard deviation of the initial weights; small starts at the identity",
     "channels": "channels of each convolution",
     "kernel": "side of the convolution kernels",
@@ -48,6 +52,11 @@ GLOSSARY = {
     "embedding": "width of a token's embedding",
     "couplings": "number of coupling layers",
     "seed": "seed of the fixed permutations",
+    "patch": "side of a patch in pixels; by default an eighth of the image's, at most 16",
+    "attention_heads": "heads of attention; the width must be a multiple of four times as many",
+    "pool": "what the representation is: the mean of the patches, or the class token",
+    "registers": "tokens beside the patches that belong to none",
+    "drop_path": "probability that the last block is left out for a sample; earlier blocks less",
 }
 
 

@@ -9,6 +9,7 @@ them.
 
 from vergence.learning.adversarial import bigan
 from vergence.learning.infomax import infomax
+from vergence.learning.masked import i_jepa, mae
 from vergence.learning.pretext import colorization, rotation
 from vergence.learning.problem import Problem
 from vergence.learning.reference import classifier, untrained
@@ -22,6 +23,8 @@ LEARNERS = Table(
         "two_view": two_view,
         "two_modal": two_modal,
         "infomax": infomax,
+        "mae": mae,
+        "i_jepa": i_jepa,
         "rotation": rotation,
         "colorization": colorization,
         "bigan": bigan,
@@ -36,6 +39,10 @@ GLOSSARY = {
     "critic": "what scores a pair of representations: bilinear, separable or concat",
     "target": "nats that the bound is brought to; none to raise it as far as it goes",
     "cells": "cells along each side of the image whose color is predicted",
+    "masked": "share of the patches that the encoder does not see",
+    "decoder_width": "width of the transformer that predicts what was not seen",
+    "decoder_depth": "its number of blocks",
+    "target_momentum": "weight of the past in the moving average that makes the targets; it rises to 1",
     "latent": "width of the generator's input",
     "hidden": "width of the hidden layers of generator and discriminator",
 }

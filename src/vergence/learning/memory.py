@@ -1,4 +1,4 @@
-"""What a method may remember: a queue of past keys, and a moving average of weights."""
+"""What a method may remember: past keys, a moving average of weights, of keys or of their products, and its steps."""
 
 import copy
 
@@ -48,3 +48,35 @@ class MovingAverage(nn.Module):
     def follow(self, online: nn.Module, momentum: float) -> None:
         for target, source in zip(self.module.parameters(), online.parameters(), strict=True):
             target.lerp_(source.detach(), 1 - momentum)
+
+
+class Average(nn.Module):
+    """A moving average of a statistic of each batch: ``momentum * value + (1 - momentum) * new``, from 0."""
+
+    value: Tensor
+
+    def __init__(self, *shape: int, momentum: float):
+        super().__init__()
+        self.momentum = momentum
+        self.register_buffer("value", torch.zeros(*shape))
+
+    @torch.no_grad()
+    def follow(self, new: Tensor) -> None:
+        self.value.lerp_(new.to(self.value.dtype), 1 - self.momentum)
+
+
+class Clock(nn.Module):
+    """How many steps were taken, and which share of the training that is: in the checkpoint, so that both resume."""
+
+    steps: Tensor
+    progress: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("progress", torch.zeros((), dtype=torch.float64))
+
+    @torch.no_grad()
+    def tick(self, progress: float) -> None:
+        self.steps += 1
+        self.progress.fill_(progress)

@@ -22,7 +22,7 @@ def compared(pairs: Pairs, groups: Sequence[int]) -> list[tuple[int, int]]:
     if len(groups) < 2:
         raise ValueError(f"A comparison takes two views or more, and the recipe gives {len(groups)}.")
     every = combinations(range(len(groups)), 2)
-    if len(groups) == 2 or pairs == "all":
+    if len(groups) == 2 or pairs in ("all", "together"):
         return list(every)
     if pairs == "first":
         return [(first, second) for first, second in every if first == 0]

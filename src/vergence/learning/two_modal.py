@@ -6,9 +6,11 @@ from typing import Any
 from torch import Tensor, nn
 
 from vergence.encoders import mlp
+from vergence.learning.collectives import gather
+from vergence.learning.pairs import mean
 from vergence.learning.problem import Problem, TwoEncoders, readers
 from vergence.methods import Method
-from vergence.objectives import Objective
+from vergence.objectives import Objective, koleo
 
 
 def two_modal(method: Method, problem: Problem) -> nn.Module:
@@ -30,7 +32,10 @@ class TwoModal(TwoEncoders):
         self.objective = Objective(str(method.objective), learnable=method.learnable, **method.hyperparameters)
 
     def loss(self, outputs: Sequence[Tensor], labels: Tensor | None = None) -> Tensor:
-        return self.average(self.objective, outputs)
+        loss = self.average(self.objective, outputs)
+        if not self.method.koleo:
+            return loss
+        return loss + self.method.koleo * mean([koleo(gather(output)) for output in outputs])
 
 
 def _projector(method: Method, encoder: Any) -> nn.Sequential:

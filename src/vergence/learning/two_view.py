@@ -7,13 +7,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from vergence.counters import seed_from
 from vergence.encoders import mlp
 from vergence.learning.collectives import gather
-from vergence.learning.memory import MovingAverage, Queue
+from vergence.learning.memory import Average, Clock, MovingAverage, Queue
 from vergence.learning.pairs import compared, directed, encoded, mean
 from vergence.learning.problem import Problem
+from vergence.learning.prototypes import Prototypes
 from vergence.methods import Method
-from vergence.objectives import Objective
+from vergence.objectives import Objective, koleo
+from vergence.objectives.nearest import nearest
+
+CENTER_MOMENTUM = 0.9  # DINO, App. D: from .9 to .999 the accuracy is the same
+SHARPENED = 0.3  # share of the training over which DINO's teacher temperature rises: 30 of 100 epochs
 
 
 def two_view(method: Method, problem: Problem) -> nn.Module:
@@ -37,11 +43,19 @@ class Learner(nn.Module):
         widths = [encoder.width, *[width or encoder.width for width in method.projector]]
         self.width = widths[-1]
         self.projector = mlp(widths, norm=method.projector_norm, final_norm=method.projector_final_norm)
+        if method.prototypes:
+            self.projector.append(Prototypes(widths[-1], method.prototypes))
+            self.width = method.prototypes
         self.predictor = mlp([widths[-1], *method.predictor]) if method.predictor else nn.Identity()
         self.target = MovingAverage(self.branch) if method.target == "momentum" else None
         self.queue = Queue(method.queue, widths[-1]) if method.queue else None
         self.objective = Objective(str(method.objective), learnable=method.learnable, **method.hyperparameters)
+        given = self.objective.hyperparameters
+        self.center = Average(self.width, momentum=CENTER_MOMENTUM) if method.memory == "center" else None
+        self.past = Average(self.width, self.width, momentum=given["memory"]) if method.memory == "past" else None
+        self.clock = Clock() if "seed" in given or method.key_temperature_end else None
         self._keys: Tensor | None = None
+        self._observed: Tensor | None = None
 
     @property
     def branch(self) -> nn.Sequential:
@@ -74,19 +88,72 @@ class Learner(nn.Module):
     def loss(self, outputs: Sequence[Tensor], labels: Tensor | None = None) -> Tensor:
         """The objective on the embeddings of all processes, averaged over pairs; with a target over both directions."""
         outputs = [gather(output) for output in outputs]
-        extra = (gather(labels),) if self.method.labels and labels is not None else ()
         if self.method.target == "online":
-            pairs = compared(self.method.pairs, self._groups(len(outputs)))
-            return mean([self.objective(outputs[first], outputs[second], *extra) for first, second in pairs])
-        views = len(self.groups) if any(self.groups) else len(outputs) // 2
-        keys = dict(zip(self._key_views(views), outputs[views:], strict=True))
-        options = {}
+            loss, views = self._compared(outputs, labels), len(outputs)
+        else:
+            views = len(self.groups) if any(self.groups) else len(outputs) // 2
+            loss = self._predicted(outputs[:views], outputs[views:])
+        if not self.method.koleo:
+            return loss
+        own = [output for output, group in zip(outputs, self._groups(views), strict=False) if group == 0]
+        return loss + self.method.koleo * mean([koleo(output) for output in own])
+
+    def _compared(self, outputs: list[Tensor], labels: Tensor | None) -> Tensor:
+        """A symmetric objective: of all views at once, or averaged over pairs."""
+        groups = self._groups(len(outputs))
+        if self.method.pairs == "together":
+            named = {"global_views": groups.count(0)} if any(groups) and self.method.objective == "lejepa" else {}
+            return self.objective(*outputs, **named, **self._given())
+        extra = (gather(labels),) if self.method.labels and labels is not None else ()
+        pairs, given = compared(self.method.pairs, groups), self._given()
+        return mean([self.objective(outputs[first], outputs[second], *extra, **given) for first, second in pairs])
+
+    def _predicted(self, queries: list[Tensor], made: list[Tensor]) -> Tensor:
+        """An objective of queries and the keys that they should find, averaged over both directions."""
+        keys = dict(zip(self._key_views(len(queries)), made, strict=True))
+        options = self._given()
         if self.queue is not None:
             self._keys = nn.functional.normalize([*keys.values()][:2][-1], dim=1)
-            if int(self.queue.pushed):
+            if int(self.queue.pushed) and self.method.memory != "neighbors":
                 options["negatives"] = self.queue.negatives()
-        ways = directed(self.method.pairs, self._groups(views))
-        return mean([self.objective(outputs[query], keys[key], **options) for query, key in ways])
+        self._observe(queries, made)
+        ways = directed(self.method.pairs, self._groups(len(queries)))
+        if self.method.memory == "neighbors":
+            near = {number: self._neighbors(key) for number, key in keys.items()}
+            # The neighbor is the anchor, among the predictions of the batch (NNCLR, Eq. 3).
+            return mean([self.objective(near[key], queries[query], **options) for query, key in ways])
+        return mean([self.objective(queries[query], keys[key], **options) for query, key in ways])
+
+    def _given(self) -> dict[str, Any]:
+        """What the objective takes from memory."""
+        given: dict[str, Any] = {}
+        if self.center is not None:
+            given["center"] = self.center.value
+        if self.past is not None:
+            given["past"] = self.past.value
+        if self.clock is not None and "seed" in self.objective.hyperparameters:
+            given["seed"] = seed_from(self.objective.hyperparameters["seed"], int(self.clock.steps))
+        if self.clock is not None and self.method.key_temperature_end:
+            start, end = self.objective.hyperparameters["key_temperature"], self.method.key_temperature_end
+            given["key_temperature"] = start + (end - start) * min(1.0, float(self.clock.progress) / SHARPENED)
+        return given
+
+    @torch.no_grad()
+    def _observe(self, queries: list[Tensor], keys: list[Tensor]) -> None:
+        """What the step will leave in memory: the mean key, or the second moments of the queries of global views."""
+        if self.center is not None:
+            self._observed = torch.cat(keys).mean(0)
+        if self.past is not None:
+            own = [query for query, group in zip(queries, self._groups(len(queries)), strict=True) if group == 0]
+            u = nn.functional.normalize(torch.cat(own).detach().float(), dim=1)
+            self._observed = u.T @ u / len(u)
+
+    @torch.no_grad()
+    def _neighbors(self, key: Tensor) -> Tensor:
+        """The nearest key of the queue for each key; while the queue is empty, the key itself."""
+        assert self.queue is not None, "a method with neighbors has a queue"
+        held = self.queue.negatives().to(key.dtype)
+        return held[nearest(nn.functional.normalize(key, dim=1), held)] if len(held) else key
 
     def _groups(self, count: int) -> tuple[int, ...]:
         """The group of each of ``count`` views."""
@@ -106,6 +173,12 @@ class Learner(nn.Module):
         if self.queue is not None and self._keys is not None:
             self.queue.push(self._keys)
             self._keys = None
+        remembered = self.center if self.center is not None else self.past
+        if remembered is not None and self._observed is not None:
+            remembered.follow(self._observed)
+            self._observed = None
+        if self.clock is not None:
+            self.clock.tick(progress)
 
     def momentum(self, progress: float) -> float:
         """The momentum at ``progress`` in [0, 1]: constant, or rising to 1 along a cosine (BYOL, App. J)."""

@@ -14,7 +14,7 @@ from vergence.counters import sample_keys, shuffled
 from vergence.data import Samples
 from vergence.learning import LEARNERS, Problem, collectives, loop
 from vergence.learning.norm import share_statistics
-from vergence.methods import METHODS, TWO_ENCODERS, customized
+from vergence.methods import METHODS, TWO_ENCODERS, Method, customized
 from vergence.runs import starting
 from vergence.runs.run import Run
 
@@ -85,6 +85,8 @@ def settle(config: Config, samples: Samples) -> Config:
     encoder, recipe = suited(samples)
     if samples.kind == "image" and row.views != "auto":
         recipe = row.views
+    if samples.kind == "image" and row.encoder != "auto":
+        encoder = row.encoder
     encoder = encoder if config.encoder == "auto" else config.encoder
     recipe = recipe if config.views == "auto" else config.views
     _check_modalities(config.method, recipe, samples)
@@ -116,6 +118,9 @@ def suited(samples: Samples) -> tuple[str, str]:
 def build_learner(config: Config, samples: Samples, recipe: Any) -> nn.Module:
     """The learner with fresh weights; its first layer knows the mean and deviation of the data."""
     method = customized(config.method, heads=config.heads, objective=config.objective)
+    kinds = {view.kind or samples.kind for view in recipe.views}
+    if method.learner == "two_view" and len(kinds) > 1:
+        method = _of_two_kinds(config.method, method)
     if method.labels and samples.labels is None:
         raise ValueError(f"{config.method} learns from labels, and the data has none.")
     first = _some(samples)[:2]
@@ -199,6 +204,13 @@ def _check_modalities(method: str, views: str, samples: Samples) -> None:
             f"{method} compares two kinds of data, but the views {views!r} are two of one kind. Give a folder of "
             "images with a captions.csv, or vectors whose first columns are one kind, with --views columns."
         )
+
+
+def _of_two_kinds(name: str, method: Method) -> Method:
+    """A method of one encoder, whose views are an image and its caption, as one of two: an encoder for each kind."""
+    if method.target != "online" or method.prototypes or method.labels:
+        raise ValueError(f"{name} compares views of one kind: for images and captions use clip or siglip.")
+    return replace(method, learner="two_modal", pairs="global")
 
 
 @torch.no_grad()
