@@ -305,7 +305,7 @@ def test_a_damaged_record_is_skipped_and_named(tmp_path):
     with pytest.warns(UserWarning, match=f"Skipped .*{records.keys[3]}"):
         seen = [indices for indices, _ in loop.batches(samples, Config(batch=20, epochs=1))]
     assert sorted(map(len, seen)) == [19, 20]
-    assert [name.partition(": ")[2] for name, _ in samples.unread] == [records.keys[3]]
+    assert [name.partition(": ")[2] for name, _ in samples.left_out] == [records.keys[3]]
 
 
 def test_a_parquet_file_still_being_written_is_skipped_and_named(shards, tmp_path):

@@ -56,14 +56,16 @@ def load(
     validation: float = 0.0,
     memory: float = MEMORY,
     fewest: int = 2,
+    unread: bool = False,
     **options: Any,
 ) -> Samples:
     """The samples of a source: the name of a dataset, or ``folder:PATH``, ``array:PATH`` and the like.
 
     ``limit`` keeps that many for training, drawn from each class in equal numbers, and a fifth as many of the test
     split. ``validation`` is a share of the training split to hold out. Fewer than ``fewest`` samples to train on are
-    refused: contrast needs two. What needs more than ``memory`` GiB stays on disk. Other options belong to the source.
-    All options may stand behind it: ``folder:photos,size=96,limit=1000``, ``hf:NAME,streaming``.
+    refused: contrast needs two. What needs more than ``memory`` GiB stays on disk; with ``unread`` all of it does, and
+    what cannot be read is found when its turn comes. Other options belong to the source. All
+    options may stand behind it: ``folder:photos,size=96,limit=1000``, ``hf:NAME,streaming``.
     """
     if split not in SPLITS:
         raise UnknownName("split", split, SPLITS)
@@ -78,7 +80,7 @@ def load(
     samples = carved(samples, split, validation=validation)
     if limit:
         samples = fewer(samples, max(1, limit // TEST_PER_TRAIN) if split == "test" else limit)
-    samples = in_memory(samples, memory=memory)
+    samples = samples if unread else in_memory(samples, memory=memory)
     if not len(samples) and split != "validation":  # whoever measures along training does without
         raise ValueError(f"{source} has too few samples: none of them is in the {split} split.")
     return require_pairs(samples) if split in ("train", "all") and fewest > 1 else samples
@@ -95,7 +97,7 @@ def settled(source: str, given: Mapping[str, Any]) -> tuple[str, str, dict[str, 
     if bool(argument) != (next(iter(inspect.signature(row).parameters)) != "split"):
         surplus = f"takes nothing after a colon. For fewer samples write {name},limit=10000"
         raise ValueError(f"{source!r}: {name} {surplus if argument else f'needs a place, as in {name}:PATH'}.")
-    hidden = ("split", "fewest")
+    hidden = ("split", "fewest", "unread")
     defaults = {key: value for key, value in (_defaults(load) | _defaults(row)).items() if key not in hidden}
     texts = flags | dict(option.split("=", 1) for option in written)
     for key in (*texts, *given):

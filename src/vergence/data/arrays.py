@@ -1,6 +1,7 @@
 """Arrays, in memory or in files: what they hold is decided by their shape and type, unless it is said."""
 
 import math
+import mmap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -223,6 +224,15 @@ def _blocks(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
     for start in range(0, len(array), rows):
         block = np.asarray(array[start : start + rows])
         yield block.reshape(len(block), -1)
+        released(array)
+
+
+def released(array: Any) -> None:
+    """Let go of the pages of a mapped file that were read: they can be read again, and would count as memory."""
+    while array is not None and not isinstance(array, mmap.mmap):
+        array = getattr(array, "_mmap", None) if isinstance(array, np.memmap) else getattr(array, "base", None)
+    if array is not None and hasattr(mmap, "MADV_DONTNEED"):
+        array.madvise(mmap.MADV_DONTNEED)
 
 
 def _whole(labels: NDArray[Any]) -> NDArray[Any]:

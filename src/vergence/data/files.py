@@ -179,17 +179,26 @@ def _parquet(file: Path) -> dict[str, NDArray[Any]]:
     except ImportError:
         raise ImportError("Reading .parquet needs pyarrow: pip install 'vergence[parquet]'.") from None
     try:
-        table = parquet.ParquetFile(file).read().to_pydict()
+        table = parquet.ParquetFile(file).read()
     except Exception as error:  # a damaged file may raise anything
         raise ValueError(f"{file} cannot be read as a parquet table: {_first_line(error)}") from error
-    columns = {SPELLINGS.get(name, name): values for name, values in table.items()}
+    columns = {SPELLINGS.get(name, name): name for name in table.column_names}
     labels = columns.pop("y", None)
-    if not columns:
+    x = _numbers(table, list(columns.values()), file)
+    return {"x": x} if labels is None else {"x": x, "y": np.asarray(table.column(labels).to_pylist())}
+
+
+def _numbers(table: Any, names: list[str], file: Path) -> NDArray[Any]:
+    """The one column of lists, or all columns of numbers side by side; names and other texts are passed over."""
+    from vergence.data.shards import tables as columns
+
+    lists = [name for name in names if columns.form_of(table.schema.field(name).type) == "array"]
+    single = [name for name in names if columns.is_number(table.schema.field(name).type)]
+    if lists:
+        found = columns.stacked(table, lists[0])
+        if found is None:
+            raise ValueError(f"{file}: the lists in column {lists[0]} differ in length; expected one length.")
+        return found
+    if not single:
         raise ValueError(f"{file} has no column of numbers.")
-    try:
-        x = np.asarray(*columns.values()) if len(columns) == 1 else np.column_stack([*columns.values()])
-    except ValueError:
-        raise ValueError(
-            f"{file}: the lists in column {next(iter(columns))} differ in length; expected one length."
-        ) from None
-    return {"x": x} if labels is None else {"x": x, "y": np.asarray(labels)}
+    return np.column_stack([table.column(name).to_numpy() for name in single])

@@ -18,7 +18,7 @@ from torch import Tensor
 from vergence.data.captions import captioned
 from vergence.data.files import existing_file, existing_folder
 from vergence.data.progress import with_progress
-from vergence.data.samples import Samples
+from vergence.data.samples import Batch, Samples
 from vergence.data.splits import part
 
 # What people call images. A format that Pillow lacks (.heic without its plug-in) is then reported, not passed over.
@@ -90,6 +90,16 @@ class ImageFiles:
 
     def __getitem__(self, indices: Tensor) -> UInt8[Tensor, "n c size size"]:
         return torch.stack(list(_in_threads(self._decoded, indices.tolist())))
+
+    def batch(self, indices: Tensor) -> Batch:
+        """The images at indices that can be decoded, and for the others their numbers and why they cannot."""
+        outcomes = list(_in_threads(self._attempt, indices.tolist()))
+        sound = [number for number, outcome in enumerate(outcomes) if not isinstance(outcome, str)]
+        pairs = zip(indices.tolist(), outcomes, strict=True)
+        skipped = [(index, outcome) for index, outcome in pairs if isinstance(outcome, str)]
+        empty = torch.zeros(0, *self.shape[1:], dtype=torch.uint8)
+        x = torch.stack([outcomes[number] for number in sound]) if sound else empty  # type: ignore[misc]
+        return Batch(indices[sound], x, {}, skipped)
 
     def take(self, indices: Tensor) -> "ImageFiles":
         return replace(self, indices=self.indices[indices])

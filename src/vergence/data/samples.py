@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -31,6 +31,15 @@ class Stored(Protocol):
 
     def first_pass(self, *, keep: bool) -> tuple[Tensor | None, dict[int, str]]:
         """All samples read once: the samples if they are to be kept, and for each unreadable one the reason."""
+
+
+class Batch(NamedTuple):
+    """The sound samples of a batch: their indices, themselves, their labels and captions, and what was skipped."""
+
+    indices: Tensor
+    x: Tensor
+    fields: dict[str, Tensor]
+    skipped: list[tuple[Any, str]]
 
 
 @runtime_checkable
@@ -96,7 +105,7 @@ class Samples:
         return f"{len(self)} {plural} of {' x '.join(map(str, self.shape))} from {self.source}{classes}{skipped}"
 
     @property
-    def unread(self) -> tuple[tuple[str, str], ...]:
+    def left_out(self) -> tuple[tuple[str, str], ...]:
         """What was skipped: what could not be read at first, and what was damaged when its turn came."""
         return tuple(dict([*self.skipped, *(self.x.skipped if isinstance(self.x, Sharded) else ())]).items())
 

@@ -77,13 +77,15 @@ def diagnose(
     seed: int = 0,
     diagnostics: Mapping[str, Callable[..., Any]] | None = None,
     faults: Mapping[str, Callable[..., Any]] = FAULTS,
+    known: Mapping[str, Any] | None = None,
     **hyperparameters: Any,
 ) -> Diagnosis:
     """Diagnose rows ``h``; second views ``z1, z2``, labels, an objective and its loss add to it.
 
     ``projector`` is the state dict of the projection head, empty where there is none; ``compared`` says whether
     training compared the views of a sample. With an objective or a projector rows come from a training run, else from
-    anywhere. ``diagnostics`` and ``faults`` are the tables; a table without rows measures nothing.
+    anywhere. ``diagnostics`` and ``faults`` are the tables; a table without rows measures nothing. ``known`` is what
+    need not be derived again: where ``h`` is a sample, what is known of all rows (see ``merging``).
     """
     from vergence.diagnostics import DIAGNOSTICS  # the table names this module's functions
 
@@ -91,6 +93,7 @@ def diagnose(
         h, z1=z1, z2=z2, labels=labels, objective=objective, loss=loss, batch=batch, projector=projector,
         compared=compared, seed=seed, hyperparameters=hyperparameters,
     )  # fmt: skip
+    given.values.update(known or {})
     found = find(given, faults)
     measured = measures.measure(given, DIAGNOSTICS if diagnostics is None else diagnostics)
     verdicts = {

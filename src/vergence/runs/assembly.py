@@ -69,13 +69,15 @@ def assemble(config: Config, samples: Samples | None = None, *, start: bool = Tr
     return Assembled(config, samples, recipe, learner, begun)
 
 
-def load(config: Config, split: str) -> Samples:
+def load(config: Config, split: str, *, unread: bool = False) -> Samples:
     """The samples a config names; a setting that also stands in the name of the data is said once, not twice."""
     for name in ("limit", "size"):
         if getattr(config, name) and f",{name}=" in config.data:
             raise ValueError(f"{name} is given twice: {name} {getattr(config, name)}, and in the data {config.data!r}.")
     options: dict[str, Any] = {"limit": config.limit, "size": config.size, "validation": config.watching.held_out}
-    return data.load(config.data, split=split, **{name: value for name, value in options.items() if value})
+    return data.load(
+        config.data, split=split, unread=unread, **{name: value for name, value in options.items() if value}
+    )
 
 
 def settle(config: Config, samples: Samples) -> Config:

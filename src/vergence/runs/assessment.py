@@ -13,6 +13,7 @@ from vergence.counters import drawn
 from vergence.diagnostics import SCALES, Diagnosis
 from vergence.diagnostics.arrays import Array, labels_for
 from vergence.diagnostics.measures import plain
+from vergence.diagnostics.merging import State
 from vergence.diagnostics.recommendations import recommendations
 from vergence.methods import customized
 from vergence.runs import finetuned, hits, results
@@ -114,6 +115,12 @@ def of_arrays(
         few_labels=tuple(few_labels("representations", parts, seed=seed)) if parts else (),
         unjudged=labels is not None and not parts,
     )
+
+
+def of_state(state: State, *, protocol: str = "lbfgs", seed: int = 0) -> Results:
+    """Diagnose rows by what is known of all of them, and by the sample that was kept."""
+    h, labels = state.rows()
+    return of_arrays(h, labels=labels, protocol=protocol, seed=seed, known=state.known)
 
 
 def assembled(

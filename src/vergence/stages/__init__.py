@@ -18,7 +18,8 @@ GLOSSARY = {
     "files": "images, a folder of them, or one file of arrays or texts",
     "split": "which part of the data: train, validation, test or all",
     "output": "where to write",
-    "target": "a run directory, or a file of embeddings (.npy, .npz, .safetensors, .parquet, .csv, .pt)",
+    "target": "a run directory, a file of embeddings (.npy, .npz, .safetensors, .parquet, .csv, .pt), or a folder or "
+    "glob of Parquet shards",
     "others": "more runs or files: all are examined, and ranked by every label-free score",
     "layers": "a linear probe after every layer of a run's encoder and projector too",
     "protocol": "how linear probes are fitted: lbfgs with a chosen penalty, or saga as Tschannen et al. do it",
@@ -47,6 +48,8 @@ GLOSSARY = {
     "scale": "how large the training claims are run: small is for two cores, paper for a GPU",
     "any_version": "reuse what other versions of the code found before",
     "form": "what to write",
+    "processes": "processes that look through shards together, on this machine or for Ray",
+    "engine": "who runs them: processes of this machine, or ray (Ray Data, on the cluster at RAY_ADDRESS or here)",
     "format": "wds for tar files as WebDataset reads them, parquet for Parquet files",
     "records": "samples in a shard",
     "ordered": "keep the order of the samples; otherwise they are shuffled first",

@@ -15,8 +15,10 @@ from vergence.diagnostics import thermometer
 from vergence.diagnostics.alarms import alarmed, check_alarms
 from vergence.diagnostics.arrays import Array
 from vergence.report.plain import spoken
-from vergence.runs import results
-from vergence.runs.assessment import of_arrays, of_run
+from vergence.runs import mapping, results
+from vergence.runs.assessment import of_arrays, of_run, of_state
+from vergence.runs.mapping import are_shards, shard_files
+from vergence.runs.progress import Progress
 from vergence.runs.results import Answer, Results, record
 from vergence.runs.run import Run
 from vergence.stages import compare
@@ -34,6 +36,7 @@ USED = {
         "data", "labels", "second_view", "z1", "z2", "objective", "loss", "batch", "drop_nan", "output", "protocol",
     },
     "loss": {"objective", "loss", "batch", "width"},
+    "shards": {"drop_nan", "output", "protocol", "processes", "engine"},
 }  # fmt: skip
 KINDS = {
     "run": "a run, which has labels, views and a loss of its own",
@@ -41,6 +44,7 @@ KINDS = {
     "embeddings": "embeddings",
     "encoder": "an encoder",
     "loss": "a loss alone",
+    "shards": "shards of one set, which hold their labels",
 }
 
 
@@ -62,23 +66,31 @@ def doctor(
     data: Any | None = None,
     layers: bool = False,
     protocol: Literal["lbfgs", "saga"] = "lbfgs",
+    processes: int = 1,
+    engine: Literal["processes", "ray"] = "processes",
     **hyperparameters: Any,
 ) -> Answer:
     """Say what you have: a run, anyone's embeddings, or a loss alone; the verdict first, then its evidence.
 
     ``target`` is a run directory, a file of embeddings, or an array of representations ``h``; ``z1`` and ``z2`` are the
     embeddings of two views of the same samples (``second_view`` pairs ``target`` itself with another view). From
-    Python, ``target`` may be an encoder, with the ``data`` to encode. With ``others``, runs or files, all are ranked.
+    Python, ``target`` may be an encoder, with the ``data`` to encode. With ``others``, runs or files, all are ranked;
+    but a folder or a glob of Parquet files, or several whose names differ in a number only, are the shards of one set:
+    ``processes``, or Ray with ``--engine ray``, look through them together.
     """
     check_alarms(fail_on)
     given = {
         "labels": labels, "second_view": second_view, "z1": z1, "z2": z2, "objective": objective, "loss": loss,
         "batch": batch, "width": None if width == WIDTH else width, "drop_nan": drop_nan or None, "output": output,
         "data": data, "layers": layers or None, "protocol": None if protocol == "lbfgs" else protocol,
+        "processes": None if processes == 1 else processes, "engine": None if engine == "processes" else engine,
     }  # fmt: skip
     kind = target_kind(target, others)
     refuse_unused(kind, {name for name, value in given.items() if value is not None})
     hyperparameters = _checked_hyperparameters(objective, hyperparameters)
+    if kind == "shards":
+        how: dict[str, Any] = {"processes": processes, "engine": engine, "drop_nan": drop_nan}
+        return _of_shards((target, *others), fail_on, output, protocol=protocol, **how)
     if kind == "several":
         choices = {"labels": labels, "drop_nan": drop_nan, "layers": layers, "protocol": protocol}
         return of_several((target, *others), fail_on=fail_on, **{key: value for key, value in choices.items() if value})
@@ -113,6 +125,16 @@ def of_loss(
     return Results(verdict=verdict, thermometer=record(results.Reading, reading.to_dict()))
 
 
+def _of_shards(targets: tuple[Any, ...], fail_on: str, output: Path | None, *, protocol: str, **options: Any) -> Answer:
+    """The shards of one set, looked through part by part and merged."""
+    files = [file for target in targets for file in shard_files(target)]
+    with Progress(mapping.TURNS * options["processes"]) as bar:
+        state = mapping.examined(files, saying=bar.advance, **options)
+    found = of_state(state, protocol=protocol)
+    lines = [f"{state.n:,} rows of {state.d} dimensions in {len(files)} shards."]
+    return _answer(found, fail_on, *lines, *(_paged(found, *state.rows(), Path(output)) if output is not None else ()))
+
+
 def of_several(targets: tuple[Any, ...], *, fail_on: str = "", **options: Any) -> Answer:
     """Several runs or files of embeddings: the verdict on each, and which of them may be ranked, by what."""
     found = {str(target): _one(target, **options) for target in targets}
@@ -141,6 +163,8 @@ def _one(target: Any, **options: Any) -> Results:
 
 def target_kind(target: Any, others: tuple[str, ...] = ()) -> str:
     """What the doctor is asked about, as a key of USED."""
+    if isinstance(target, str | Path) and not _is_run(target) and are_shards((str(target), *map(str, others))):
+        return "shards"
     if others:
         return "several"
     if target is None:

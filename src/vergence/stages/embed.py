@@ -1,5 +1,9 @@
 """``vergence embed``: representations of any data under a trained encoder."""
 
+import hashlib
+import itertools
+import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,20 +11,22 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from vergence import data as sources
 from vergence import features
 from vergence.data import Samples
 from vergence.data.images import SUFFIXES, image_files
-from vergence.data.samples import in_memory
-from vergence.data.writing import write_rows
+from vergence.data.shards import Shards
+from vergence.data.streaming import sound
+from vergence.data.writing import Rows, write_rows
 from vergence.runs import assembly
+from vergence.runs.progress import Progress
 from vergence.runs.results import Answer
 from vergence.runs.run import Run
 
 SHOWN = 5  # skipped files that are named; all of them are in the values
+PORTION = 65_536  # rows of a file in a folder of embeddings, where the data are not in shards of their own
 
 
 def embed(
@@ -30,12 +36,15 @@ def embed(
     data: str | None = None,
     split: str | None = None,
     output: Path | None = None,
+    quiet: bool = False,
 ) -> Answer:
     """Write the representations of any data under a trained run's encoder to a file, with names and labels.
 
-    ``files`` are images, a folder of them, or one file of arrays or texts; ``data`` is written as for train. Of data
-    that are named every row is written unless a ``split`` is; of the run's own data the test split. The file is a
-    .npy (names and labels in text files beside it), .npz, .safetensors or .parquet.
+    ``files`` are images, a folder of them, or one file of arrays or texts; ``data`` is written as for train, and is the
+    run's own where nothing is named. Every row is written unless a ``split`` is named, batch by batch. The file is a
+    .npy (names and labels in text files beside it), .npz, .safetensors or .parquet. An ``output`` without an ending is
+    a folder with a .parquet file for every shard: the processes of torchrun share them, and shards that are there
+    already are not done again.
     """
     place = Run(run)
     if files and data is not None:
@@ -44,15 +53,84 @@ def embed(
     samples, stem = _samples(place, files, data, split, facts)
     _check_alike(samples, facts)
     path = Path(output) if output else place.path / f"{stem}_h.npy"
-    labels = None if samples.labels is None else [_class(samples, label) for label in samples.labels.tolist()]
-    written = write_rows(path, _rows(encoder, samples, recipe), len(samples), names=samples.names, labels=labels)
-    n, d = len(samples), encoder.width
+    skipped: dict[str, str] = dict(samples.skipped)
+    if not path.suffix or path.is_dir():
+        return _folder(path, place, encoder, samples, recipe, skipped, quiet=quiet)
+    with Progress(-(-len(samples) // features.CHUNK), quiet=quiet) as bar:
+        written, n = write_rows(path, _rows(encoder, samples, recipe, range(len(samples)), skipped, bar))
+    d = encoder.width
     lines = (
         f"{n:,} representation{'s' * (n > 1)} of {d} dimensions: {', '.join(map(str, written))}",
-        *_skipped(samples),
+        *_skipped(skipped),
     )
     values = {"path": str(path), "files": [str(file) for file in written], "n": n, "d": d}
-    return Answer(lines, {**values, "skipped": [list(pair) for pair in samples.skipped]})
+    return Answer(lines, {**values, "skipped": [list(pair) for pair in skipped.items()]})
+
+
+def _folder(
+    path: Path, place: Run, encoder: nn.Module, samples: Samples, recipe: Any, skipped: dict[str, str], *, quiet: bool
+) -> Answer:
+    """A file for every shard, this process's share of them; those that are whole already are passed over."""
+    rank, world = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    portions = list(_portions(samples))
+    own = portions[rank::world]
+    made = total = done = 0
+    with Progress(sum(-(-len(rows) // features.CHUNK) for _, rows in own), quiet=quiet or rank > 0) as bar:
+        for name, rows in own:
+            file = path / f"{name}.parquet"
+            facts = {"run": str(place.path), "weights": _weights(place), "shard": name, "rows": len(rows)}
+            if _finished(file, facts):
+                done += 1
+                continue
+            # Where no row of a shard can be read there is nothing to write, and nothing to stop for.
+            batches = _rows(encoder, samples, recipe, rows, skipped, bar)
+            if (first := next(batches, None)) is not None:
+                total += write_rows(file, itertools.chain([first], batches), facts=facts)[1]
+                made += 1
+    what = f" (process {rank} of {world})" if world > 1 else ""
+    lines = [f"{total:,} representations of {encoder.width} dimensions in {made} files{what}: {path}"]
+    lines += [f"{done} files were there already."] * bool(done)
+    lines += ["There are more processes than shards: this one had nothing to do."] * (not own)
+    values = {"path": str(path), "n": total, "d": encoder.width, "made": made, "already": done, "process": rank}
+    return Answer((*lines, *_skipped(skipped)), {**values, "skipped": [list(pair) for pair in skipped.items()]})
+
+
+def _portions(samples: Samples) -> Iterator[tuple[str, range]]:
+    """The rows of each file of a folder: those of a shard, under its name, or 65,536 at a time."""
+    if not isinstance(samples.x, Shards):
+        for number, start in enumerate(range(0, len(samples), PORTION)):
+            yield f"part-{number:05d}", range(start, min(start + PORTION, len(samples)))
+        return
+    names = [Path(file).stem for file in samples.x.files]
+    unique = len(set(names)) == len(names)
+    ends = np.cumsum(np.bincount(samples.x.shard, samples.x.counts, minlength=len(names))).astype(int)
+    for number, (name, start, stop) in enumerate(zip(names, [0, *ends[:-1]], ends, strict=True)):
+        if stop > start:
+            yield name if unique else f"{number:05d}-{name}", range(start, stop)
+
+
+def _finished(file: Path, facts: dict[str, Any]) -> bool:
+    """Whether a file of embeddings is there, whole, and of these weights and this shard."""
+    if not file.exists():
+        return False
+    from pyarrow import parquet
+
+    try:
+        known = json.loads((parquet.read_schema(file).metadata or {}).get(b"vergence", b"{}"))
+    except (OSError, ValueError):  # an ArrowInvalid is a ValueError
+        return False
+    if known and known != facts:
+        raise FileExistsError(
+            f"{file} holds the embeddings of {known.get('run')}, shard {known.get('shard')}, by other weights or "
+            "of other rows: name another folder."
+        )
+    return bool(known)
+
+
+def _weights(place: Run) -> str:
+    """A fingerprint of the weights that a run is used with."""
+    found = place.checkpoints("best") or place.checkpoints()
+    return hashlib.sha256((found[-1] / "manifest.json").read_bytes()).hexdigest()[:16] if found else ""
 
 
 def _samples(
@@ -60,17 +138,17 @@ def _samples(
 ) -> tuple[Samples, str]:
     """The samples that are asked for, and a word for them."""
     if not files and data is None:
-        split = split or "test"
-        return assembly.load(place.config, split), split
+        split = split or "all"
+        return assembly.load(place.config, split, unread=True), split
     if files and all(Path(file).suffix.lower() in SUFFIXES for file in files):
         if split is not None:
             raise ValueError("--split would not be used: files that are named are all written.")
         channels, size = facts["shape"][0], facts["shape"][-1]
         made = image_files(files, size=size, channels=channels)
-        return in_memory(made, memory=sources.MEMORY), Path(files[0]).stem if len(files) == 1 else "files"
+        return made, Path(files[0]).stem if len(files) == 1 else "files"
     source = data if data is not None else _named(files)
     split = split or "all"
-    made = sources.load(source, split=split, fewest=1, **inherited(place.config, source, facts))
+    made = sources.load(source, split=split, fewest=1, unread=True, **inherited(place.config, source, facts))
     stem = re.sub(r"\W+", "_", Path(sources.parts(source.split(",")[0])[1]).stem) or sources.parts(source)[0]
     return made, stem if split == "all" else f"{stem}_{split}"
 
@@ -120,25 +198,33 @@ def _check_alike(samples: Samples, facts: dict[str, Any]) -> None:
         )
 
 
-def _rows(encoder: nn.Module, samples: Samples, recipe: Any) -> Iterator[NDArray[np.float32]]:
-    """Representations, a batch at a time."""
+def _rows(
+    encoder: nn.Module, samples: Samples, recipe: Any, rows: range, skipped: dict[str, str], bar: Progress
+) -> Iterator[Rows]:
+    """Representations of some rows with their names and labels, a batch at a time; what cannot be read is noted."""
     device = next((parameter.device for parameter in encoder.parameters()), torch.device("cpu"))
-    with torch.no_grad(), features.frozen(encoder):
-        for start in range(0, len(samples), features.CHUNK):
-            x = samples.x[torch.arange(start, min(start + features.CHUNK, len(samples)))]
-            with torch.no_grad():
-                h = encoder(recipe.plain(x.to(device))).float().cpu().numpy()
-            yield h
+    parts = (torch.arange(start, min(start + features.CHUNK, rows.stop)) for start in rows[:: features.CHUNK])
+    with features.frozen(encoder):
+        for batch in sound(samples, parts):
+            skipped |= {str(name): reason for name, reason in batch.skipped}
+            bar.advance(len(batch.indices))
+            if len(batch.indices):
+                with torch.no_grad():
+                    h = encoder(recipe.plain(batch.x.to(device))).float().cpu().numpy()
+                labels = batch.fields.get("labels")
+                texts = None if labels is None else [_class(samples, label) for label in labels.tolist()]
+                names = samples.names
+                yield Rows(h, None if names is None else [str(names[index]) for index in batch.indices.tolist()], texts)
 
 
 def _class(samples: Samples, label: int) -> str:
     return samples.classes[label] if label < len(samples.classes) else str(label)
 
 
-def _skipped(samples: Samples) -> tuple[str, ...]:
+def _skipped(skipped: dict[str, str]) -> tuple[str, ...]:
     """What could not be read, in a line."""
-    if not samples.skipped:
+    if not skipped:
         return ()
-    named = "; ".join(f"{name} ({reason})" for name, reason in samples.skipped[:SHOWN])
-    more = f"; and {len(samples.skipped) - SHOWN} more" if len(samples.skipped) > SHOWN else ""
-    return (f"{len(samples.skipped)} skipped: {named}{more}",)
+    named = "; ".join(f"{name} ({reason})" for name, reason in list(skipped.items())[:SHOWN])
+    more = f"; and {len(skipped) - SHOWN} more" if len(skipped) > SHOWN else ""
+    return (f"{len(skipped)} skipped: {named}{more}",)

@@ -256,7 +256,7 @@ def _facts(parts: Assembled) -> dict[str, Any]:
         "shape": list(parts.samples.shape),
         "classes": list(parts.test.classes),
         "names": None if names is None else [str(names[row]) for row in shown],
-        "skipped": [list(pair) for pair in dict([*parts.samples.unread, *parts.test.unread]).items()],
+        "skipped": [list(pair) for pair in dict([*parts.samples.left_out, *parts.test.left_out]).items()],
     }
 
 

@@ -104,7 +104,7 @@ class Opened:
                 except Damaged as error:
                     faults.setdefault(row, str(error))
                     sound[place] = False
-        return [(f"{self.place}: {self._name(row)}", fault) for row, fault in faults.items()]
+        return [(f"{self.place}: {self.name(row)}", fault) for row, fault in faults.items()]
 
     def _whole(self, rows: np.ndarray) -> Tensor | None:
         """The samples in one step, where the piece holds them as one array and all are sound."""
@@ -138,5 +138,5 @@ class Opened:
     def _caption(self, row: int) -> Tensor:
         return tokenized([self.records.caption(row, self.reading.roles)], length=CAPTION)[0]
 
-    def _name(self, row: int) -> str:
+    def name(self, row: int) -> str:
         return self.records.name(row) if row < len(self.records) else f"sample {row}"

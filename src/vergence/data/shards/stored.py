@@ -7,14 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from vergence.counters import drawn, sample_keys
-from vergence.data.samples import Samples
+from vergence.data.samples import Batch, Samples
 from vergence.data.shards.order import LANES, WINDOW, Order
 from vergence.data.shards.places import Spool, remote
 from vergence.data.shards.reading import Opened, Reading
@@ -24,15 +24,6 @@ HELD_OUT = 10_000  # samples that are held out for testing at most, whatever the
 FEW_PIECES = 64  # pieces that a draw of samples touches where they hold enough: others need not be read
 SAID = 5  # damaged samples that are said at once; all are in the results
 MEMO = 2**28  # bytes of drawn samples that are kept, because calibration and measuring ask for them again
-
-
-class Batch(NamedTuple):
-    """The sound samples of a batch: their indices, themselves, their labels and captions, and what was skipped."""
-
-    indices: Tensor
-    x: Tensor
-    fields: dict[str, Tensor]
-    skipped: list[tuple[str, str]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,8 +277,11 @@ class Names(Sequence):
         piece = int(np.searchsorted(self.x.ends, index, side="right"))
         if not 0 <= index < len(self) or piece >= len(self.x.ends):
             raise IndexError(index)
-        row = index - (self.x.ends[piece] - self.x.counts[piece])
-        return self.x.opened(piece).records.name(int(self.x.rows(piece)[row]))
+        row = int(self.x.rows(piece)[index - (self.x.ends[piece] - self.x.counts[piece])])
+        try:
+            return self.x.opened(piece).name(row)
+        except Damaged:
+            return f"{self.x.place(piece)}: sample {row}"
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ def opened(path: Path, piece: int, roles: Roles) -> TableRecords:
     file = _file(path)
     first = sum(file.metadata.row_group(number).num_rows for number in range(piece))
     names = file.schema_arrow.names
-    chosen = [name for name in names if _is_number(file.schema_arrow.field(name).type)] if roles.data == NUMBERS else []
+    chosen = [name for name in names if is_number(file.schema_arrow.field(name).type)] if roles.data == NUMBERS else []
     chosen = chosen or [roles.data]
     key = next((name for name in KEYS if name in names), "")
     columns = list(dict.fromkeys(name for name in (*chosen, roles.label, roles.caption, key) if name))
@@ -99,14 +99,14 @@ def listed(path: Any, data: str = "") -> Listing:
 
 def roles_of(schema: Any, where: str, data: str = "") -> Roles:
     """Which columns are the sample, the label, the caption and the name, by their names and types."""
-    forms = {name: form for name in schema.names if (form := _form(schema.field(name).type))}
+    forms = {name: form for name in schema.names if (form := form_of(schema.field(name).type))}
     label = next((name for name in LABELS if name in schema.names and forms.get(name) != "bytes"), "")
     key = next((name for name in KEYS if name in schema.names), "")
     free = [name for name in forms if name not in (label, key)]
     usual = [name for name in DATA if name in free]
     by_form = [name for form in ("bytes", "array", "text") for name in free if forms[name] == form]
     chosen = data or next((name for name in usual if forms[name] != "text"), "") or next(iter([*by_form]), "")
-    if not chosen and any(_is_number(schema.field(name).type) for name in schema.names if name not in (label, key)):
+    if not chosen and any(is_number(schema.field(name).type) for name in schema.names if name not in (label, key)):
         return Roles(NUMBERS, "array", label, "", key)
     if chosen not in forms:
         raise ValueError(
@@ -160,32 +160,37 @@ def _labels(file: Any, roles: Roles) -> set[Any]:
 
 def _arrays(table: Any, columns: list[str], roles: Roles) -> np.ndarray | None:
     """All samples as one array without going through Python numbers; ``None`` where their shapes differ."""
-    import pyarrow
-
     if roles.form != "array":
         return None
     if roles.data == NUMBERS:
         return np.column_stack([table.column(name).to_numpy() for name in columns])
-    values = table.column(columns[0]).combine_chunks()
+    found = stacked(table, columns[0])
+    return found if found is None or not roles.shape else found.reshape(table.num_rows, *roles.shape)
+
+
+def stacked(table: Any, column: str) -> np.ndarray | None:
+    """A column of lists, nested or not, as one array; ``None`` where they differ in length or some are missing."""
+    import pyarrow
+
+    values = table.column(column).combine_chunks()
     if values.null_count or not table.num_rows:
         return None
     shape: list[int] = []
     while pyarrow.types.is_nested(values.type):
         inner = values.flatten()
         each, left = divmod(len(inner), max(1, table.num_rows * int(np.prod(shape or [1]))))
-        if left or (not pyarrow.types.is_fixed_size_list(values.type) and len(set(_lengths(values))) > 1):
+        if left or (not pyarrow.types.is_fixed_size_list(values.type) and len(_lengths(values)) > 1):
             return None
         shape.append(each)
         values = inner
-    found = values.to_numpy(zero_copy_only=False)
-    return found.reshape(table.num_rows, *(roles.shape or shape))
+    return values.to_numpy(zero_copy_only=False).reshape(table.num_rows, *shape)
 
 
 def _lengths(values: Any) -> list[int]:
     return np.unique(np.diff(values.offsets.to_numpy())).tolist()
 
 
-def _form(kind: Any) -> Form | None:
+def form_of(kind: Any) -> Form | None:
     """What a column may hold, by its type."""
     from pyarrow import types
 
@@ -197,12 +202,12 @@ def _form(kind: Any) -> Form | None:
         return "text"
     while types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         kind = kind.value_type
-        if _is_number(kind):
+        if is_number(kind):
             return "array"
     return None
 
 
-def _is_number(kind: Any) -> bool:
+def is_number(kind: Any) -> bool:
     from pyarrow import types
 
     return types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)

@@ -1,0 +1,211 @@
+"""The doctor over shards: every shard is looked through once, by any number of processes or by Ray, and merged."""
+
+import glob
+import os
+import re
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from io import BytesIO
+from itertools import pairwise
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from vergence.data.embeddings import read_embeddings
+from vergence.data.shards import tables
+from vergence.data.shards.places import expanded
+from vergence.data.shards.records import Damaged
+from vergence.diagnostics import merging
+from vergence.diagnostics.merging import State
+
+Engine = Literal["processes", "ray"]
+CHUNK = 32_768  # rows in memory at once in each process
+TURNS = 4  # parts a process gets on average: a slow one does not make the others wait for long
+
+Piece = tuple[str, int]  # a file and the number of a part of it
+
+
+def examined(
+    files: Sequence[str], *, processes: int = 1, engine: Engine = "processes", drop_nan: bool = False,
+    saying: Callable[[int], None] = lambda rows: None,
+) -> State:  # fmt: skip
+    """The state of the rows of all files; ``saying`` is told the rows of each part that is done."""
+    if processes < 1:
+        raise ValueError(f"processes must be at least 1, not {processes}.")
+    pieces = [piece for file in sorted(files) for piece in _pieces(file)]
+    parts = [
+        part for part in _parts(pieces, 1 if processes == 1 and engine == "processes" else TURNS * processes) if part
+    ]
+    states = []
+    for state in _by_ray(parts, drop_nan, processes) if engine == "ray" else _by_processes(parts, drop_nan, processes):
+        states.append(state)
+        saying(state.n)
+    return merging.reduced(states)
+
+
+def are_shards(targets: Sequence[str]) -> bool:
+    """Whether targets are the shards of one set: a folder or a glob of them, or Parquet files named by number."""
+    if len(targets) == 1:
+        path = Path(targets[0])
+        return glob.has_magic(targets[0]) or (path.is_dir() and any(path.glob("*.parquet")))
+    kinds = {re.sub(r"\d+", "0", Path(target).name) for target in targets}
+    folders = {Path(target).parent for target in targets}
+    return len(kinds) == len(folders) == 1 and all(target.endswith((".parquet", ".pq")) for target in targets)
+
+
+def shard_files(target: Any) -> list[str]:
+    """The files that a target stands for."""
+    return expanded(str(target), (".parquet", ".pq"), timeout=30.0, retries=3)
+
+
+def state_of(pieces: Sequence[Piece], *, drop_nan: bool = False) -> State:
+    """The state of the rows of some pieces, read one after the other."""
+    state: State | None = None
+    for file, number in pieces:
+        for start, rows, labels in _chunks(file, number):
+            keys = row_keys(file, start, len(rows))
+            rows, keys, labels = _finite(rows, keys, labels, file, start, drop_nan=drop_nan)
+            if len(rows):
+                more = merging.of(rows, keys, labels, within=state)
+                state = more if state is None else merging.merged(state, more)
+    if state is None:
+        raise ValueError(f"No row of {pieces[0][0]} and {len(pieces) - 1} other parts is finite.")
+    return state
+
+
+def row_keys(file: str, start: int, count: int) -> torch.Tensor:
+    """A key for each row: a hash of the name of its file and of its number in it, rising within a file."""
+    first = zlib.crc32(Path(file).name.encode()) << 31
+    return first + start + torch.arange(count)
+
+
+def _pieces(file: str) -> list[Piece]:
+    """The parts of a file: row groups of Parquet, or the whole of anything else."""
+    if not file.endswith((".parquet", ".pq")):
+        return [(file, 0)]
+    try:
+        return [(file, number) for number in range(tables._file(Path(file)).metadata.num_row_groups)]
+    except Damaged as error:
+        raise ValueError(f"{file}: {error}.") from None
+
+
+def _parts(pieces: Sequence[Piece], count: int) -> list[list[Piece]]:
+    edges = np.linspace(0, len(pieces), min(count, len(pieces)) + 1).round().astype(int)
+    return [list(pieces[start:stop]) for start, stop in pairwise(edges)]
+
+
+def _chunks(file: str, number: int) -> Iterator[tuple[int, torch.Tensor, Any]]:
+    """Rows of a piece with the number of the first and their labels, a bounded number at a time."""
+    if file.endswith((".parquet", ".pq")):
+        yield from _of_row_group(file, number)
+        return
+    array = read_embeddings(file)
+    for start in range(0, len(array), CHUNK):
+        yield start, torch.as_tensor(np.array(array[start : start + CHUNK], np.float32)), None
+
+
+def _of_row_group(file: str, number: int) -> Iterator[tuple[int, torch.Tensor, Any]]:
+    try:
+        schema = tables._file(Path(file)).schema_arrow
+        roles = tables.roles_of(schema, file)
+        if roles.form != "array":
+            raise ValueError(f"{file} has no column of embeddings; it has {', '.join(schema.names)}.")
+        records = tables.opened(Path(file), number, roles)
+    except Damaged as error:
+        raise ValueError(f"{file}: {error}.") from None
+    if records.arrays is None or records.arrays.ndim != 2:
+        raise ValueError(f"{file}: the lists in column {roles.data} differ in length; expected one length.")
+    labels = records.table.column(roles.label).to_numpy(zero_copy_only=False) if roles.label else None
+    for start in range(0, len(records), CHUNK):
+        rows = torch.from_numpy(np.asarray(records.arrays[start : start + CHUNK], np.float32).copy())
+        yield records.first + start, rows, None if labels is None else labels[start : start + CHUNK]
+
+
+def _finite(
+    rows: torch.Tensor, keys: torch.Tensor, labels: Any, file: str, start: int, *, drop_nan: bool
+) -> tuple[torch.Tensor, torch.Tensor, Any]:
+    """The rows without NaN and infinity, which are an error unless they shall be left out."""
+    good = torch.isfinite(rows).all(dim=1)
+    if bool(good.all()):
+        return rows, keys, labels
+    if not drop_nan:
+        bad = (~good).nonzero().squeeze(1)
+        raise ValueError(
+            f"{len(bad)} rows of {file} hold NaN or infinity, the first is row {start + int(bad[0])}. "
+            "Leave them out with --drop-nan."
+        )
+    return rows[good], keys[good], None if labels is None else np.asarray(labels)[good.numpy()]
+
+
+def _by_processes(parts: Sequence[list[Piece]], drop_nan: bool, processes: int) -> Iterator[State]:
+    if processes == 1:
+        yield from (state_of(part, drop_nan=drop_nan) for part in parts)
+        return
+    with ProcessPoolExecutor(processes, get_context("spawn"), initializer=_alone) as pool:
+        for packed in pool.map(_packed_state, parts, [drop_nan] * len(parts)):
+            yield unpacked(packed)
+
+
+def _by_ray(parts: Sequence[list[Piece]], drop_nan: bool, processes: int) -> Iterator[State]:
+    """The same as a Ray Data job: on the cluster that Ray is connected to, or on this machine."""
+    try:
+        import ray
+    except ImportError:
+        raise ImportError("--engine ray needs Ray: pip install 'vergence[ray]'.") from None
+    if not ray.is_initialized():
+        ray.init(
+            address=os.environ.get("RAY_ADDRESS"), num_cpus=None if os.environ.get("RAY_ADDRESS") else processes,
+            include_dashboard=False, log_to_driver=False, logging_level="error",
+        )  # fmt: skip
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    rows = [
+        {"number": number, "files": [file for file, _ in part], "pieces": [at for _, at in part]}
+        for number, part in enumerate(parts)
+    ]
+    dataset = ray.data.from_items(rows, override_num_blocks=len(rows)).map(_ray_row, fn_kwargs={"drop_nan": drop_nan})
+    found = {row["number"]: row["state"] for row in dataset.iter_rows()}
+    yield from (unpacked(found[number]) for number in sorted(found))
+
+
+def _ray_row(row: dict[str, Any], drop_nan: bool) -> dict[str, Any]:
+    pieces = [(str(file), int(at)) for file, at in zip(row["files"], row["pieces"], strict=True)]
+    return {"number": int(row["number"]), "state": _packed_state(pieces, drop_nan)}
+
+
+def _alone() -> None:
+    torch.set_num_threads(1)  # the processes are the parallelism
+
+
+def _packed_state(part: Sequence[Piece], drop_nan: bool) -> bytes:
+    return packed(state_of(part, drop_nan=drop_nan))
+
+
+def packed(state: State) -> bytes:
+    """A state as bytes that hold arrays only, for whoever brings it to another process."""
+    plain: dict[str, Any] = {
+        name: value.numpy() if isinstance(value, torch.Tensor) else value for name, value in vars(state).items()
+    }
+    classes = plain.pop("classes")
+    if classes is not None:
+        plain |= {"class_names": np.array(list(classes)), "class_counts": np.array(list(classes.values()))}
+    buffer = BytesIO()
+    np.savez(buffer, allow_pickle=False, **{name: value for name, value in plain.items() if value is not None})
+    return buffer.getvalue()
+
+
+def unpacked(content: bytes) -> State:
+    """A state from its bytes."""
+    with np.load(BytesIO(content), allow_pickle=False) as archive:
+        found: dict[str, Any] = dict(archive)
+    names, counts = found.pop("class_names", None), found.pop("class_counts", None)
+    if names is not None:
+        found["classes"] = dict(zip(names.tolist(), counts.tolist(), strict=True))
+    for name in ("count", "total", "product"):
+        found[name] = torch.from_numpy(found[name])
+    for name, kind in {"mean": float, "square": float, "zeros": int}.items():
+        found[name] = kind(found[name])
+    return State(**found)
