@@ -13,6 +13,7 @@ from vergence.types import FloatImages, Images, Keys, Mask, Vector
 from vergence.views.blur import blur, kernel_side
 from vergence.views.color import Factors, Orders, gray, jitter, jitter_parameters
 from vergence.views.geometry import Lattice, Resized, crop_windows, lattice, plain_windows, resample
+from vergence.views.large import blur_each, is_large, jitter_each
 from vergence.views.recipe import Recipe, plain
 
 Draws = Float[Tensor, "n draws"]
@@ -84,7 +85,7 @@ def look(*, size: int | None, scale: Scale | None, flip: bool, share: float = 1.
 
 def distort(*, strength: float) -> Transformation:
     """Color distortion: brightness, contrast, saturation and hue."""
-    return Transformation(partial(_distortion, strength=strength), jitter)
+    return Transformation(partial(_distortion, strength=strength), _distort)
 
 
 def drop_color() -> Transformation:
@@ -139,6 +140,10 @@ def _distortion(draws: Draws, height: int, width: int, *, strength: float) -> tu
     return draws[:, DISTORTED] < COLOR_PROBABILITY, *jitter_parameters(draws[:, DISTORTION], strength=strength)
 
 
+def _distort(x: FloatImages, chosen: Mask, factors: Factors, order: Orders) -> FloatImages:
+    return (jitter_each if is_large(x) else jitter)(x, chosen, factors, order)
+
+
 def _grayed(draws: Draws, height: int, width: int) -> tuple[Mask]:
     return (draws[:, GRAYED] < GRAY_PROBABILITY,)
 
@@ -157,5 +162,7 @@ def _soften(x: FloatImages, chosen: Mask, sigma: Vector, *, above: int) -> Float
     side = min(x.shape[2:])
     if side <= above:
         return x
+    if is_large(x):
+        return blur_each(x, chosen, sigma, side=kernel_side(side))
     places = chosen.nonzero()[:, 0].to(x.device)
     return x.index_copy(0, places, blur(x.index_select(0, places), sigma[chosen], side=kernel_side(side)))
