@@ -29,7 +29,7 @@ AUTOMATIC = {
     "image": (("convnet", "resnet18"), ("simclr", "glyph")),
     "vector": (("mlp",), ("tabular",)),
     "series": (("temporal_convnet",), ("series",)),
-    "text": (("bigru",), ("text",)),
+    "text": (("bag", "transformer", "bigru"), ("text", "pairs", "dropout")),
 }
 
 
@@ -158,6 +158,8 @@ class Config:
     """Processes that decode images of folders too large for memory; the result does not depend on it."""
     track: tuple[str, ...] = ("tensorboard",)
     """Where the log goes besides log.jsonl: tensorboard, wandb, trackio, mlflow, package.module:name, or nowhere."""
+    evaluate: tuple[str, ...] = ()
+    """Data that texts are evaluated on: pairs:FILE with scores (STS) or without (retrieval), text:FILE with labels."""
     objective: Options = field(default_factory=dict)
     """Hyperparameters of the method's objective; `name` puts another objective in its place."""
     heads: Options = field(default_factory=dict)

@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as serialize
 from torch import Tensor, nn
 
-from vergence.counters import drawn, sample_keys, shuffled
+from vergence.counters import drawn, sample_keys, seed_from, shuffled
 from vergence.data import Samples
 from vergence.data.samples import Sharded
 from vergence.encoders.layers import Pool, layers
@@ -105,13 +105,26 @@ def extract(
             x = x.to(device)
             representations.append(encoder(recipe.plain(x)).float().cpu())
             if branches:
+                dropping(recipe, branches, seed_from(seed, int(indices[0])))
                 keys = sample_keys(seed, EVALUATION_EPOCH, indices).to(device)
                 views = recipe(x, keys, recipe.fields_of(samples, indices, device))
                 pairs = zip_longest(branches, views, fillvalue=branches[-1])
                 embeddings.append([branch(view).float().cpu() for branch, view in pairs])
+                for branch in branches:
+                    branch.eval()
     z = _compared_first([torch.cat(column) for column in zip(*embeddings, strict=True)], branches)
     labels = None if samples.labels is None else samples.labels[rows]
     return _with_views(torch.cat(representations), z, labels, rows)
+
+
+def dropping(recipe: Any, branches: Sequence[nn.Module], seed: int) -> None:
+    """Let dropout act where it is what tells views apart, from a state of the random numbers that is known."""
+    if not recipe.by_encoder:
+        return
+    torch.manual_seed(seed)
+    for module in (part for branch in branches for part in branch.modules()):
+        if isinstance(module, nn.Dropout) or hasattr(module, "rate"):
+            module.training = True
 
 
 def _with_views(h: Tensor, z: Sequence[Tensor], labels: Tensor | None, rows: Tensor | None) -> Features:

@@ -43,7 +43,7 @@ class Method:
     ``target`` says where the keys come from: *online*, the same weights with gradient; *detached*, the same weights
     without; *momentum*, a moving average of them. ``learner`` names the row of LEARNERS that trains it; one that holds
     its own loss has no ``objective`` and no heads, and the hyperparameters are its own. ``views`` and ``view`` are the
-    recipe for images and the options that the paper sets where the config leaves them open.
+    recipe, for data of its kind, and the options that the paper sets where the config leaves them open.
 
     ``pairs`` says over which pairs the objective is averaged where a recipe gives more than two views: *all*; *global*,
     those with a view drawn as the first one is (large crops with all crops), which only then are keys; *first*, the
@@ -230,6 +230,12 @@ METHODS = Table(
             "two_modal", "radford2021clip", {"temperature": 0.07}, learner="two_modal", projector=(128,),
             learnable=("temperature",), views="captions",
         ),
+        # Both papers compare directions of the representation itself: no projector.
+        "quick_thought": Method(
+            "info_nce", "logeswaran2018quickthought", {"temperature": 0.075}, learner="context", projector=(),
+            views="pairs",
+        ),
+        "simcse": Method("info_nce", "gao2021simcse", {"temperature": 0.05}, projector=(), views="dropout"),
         "infomax": alone("infomax", "tschannen2020mutual", {"bound": "info_nce"}, views="halves"),
         "infomax_nwj": alone("infomax", "tschannen2020mutual", {"bound": "nwj"}, views="halves"),
         "infomax_dv": alone("infomax", "tschannen2020mutual", {"bound": "donsker_varadhan"}, views="halves"),

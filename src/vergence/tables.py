@@ -43,7 +43,7 @@ TABLES = {
 }
 
 # Keywords of objectives that the learner gives from its memory and its views: no config sets them.
-FROM_LEARNER = ("negatives", "center", "past", "global_views")
+FROM_LEARNER = ("negatives", "hard_negatives", "center", "past", "global_views")
 
 # Rows and options as they were spelled once; configs and calls that use them keep working.
 OLD_SPELLINGS = {

@@ -26,6 +26,8 @@ SHAPES = {
     "vit_small": (1, 16, 16),
     "temporal_convnet": (2, 40),
     "bigru": (9,),
+    "bag": (9,),
+    "transformer": (9,),
     "additive_flow": (12,),
     "affine_flow": (12,),
 }
@@ -33,7 +35,7 @@ SHAPES = {
 
 def sample(name: str, n: int = 3) -> torch.Tensor:
     shape = (n, *SHAPES[name])
-    return torch.randint(1, 50, shape) if name == "bigru" else torch.rand(shape)
+    return torch.randint(1, 50, shape) if name in ("bigru", "bag", "transformer") else torch.rand(shape)
 
 
 @pytest.mark.parametrize("name", list(ENCODERS))

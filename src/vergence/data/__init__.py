@@ -10,6 +10,7 @@ from vergence.data.arrays import array, divided, from_arrays
 from vergence.data.builtin import breast_cancer, digits, iris, wine
 from vergence.data.hub import hugging_face
 from vergence.data.images import folder
+from vergence.data.pairs import pairs
 from vergence.data.published import cifar10, cifar100, fashion_mnist, mnist, stl10
 from vergence.data.samples import Samples, in_memory, require_pairs
 from vergence.data.series import series
@@ -36,6 +37,7 @@ SOURCES = Table(
         "folder": folder,
         "array": array,
         "text": text,
+        "pairs": pairs,
         "series": series,
         "hf": hugging_face,
         "parquet": parquet,

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from vergence.data.samples import Samples
-from vergence.data.text import PADDING, tokenized
+from vergence.data.text import tokenized
+from vergence.data.tokens import PADDING
 from vergence.values import shown
 
 TABLES = ("captions.csv", "captions.jsonl")

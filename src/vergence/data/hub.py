@@ -91,7 +91,7 @@ def _samples(dataset: Any, column: str, feature: str, size: int, source: str) ->
         return Samples(x, "image", source=source)
     values = dataset[column][:]
     if values and isinstance(values[0], str):
-        return from_texts(values, tokens="word", length=64, vocabulary=32768, source=source)
+        return from_texts(values, source=source)
     return from_array(np.asarray(values), kind="", source=source)
 
 

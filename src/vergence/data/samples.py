@@ -1,7 +1,7 @@
 """Samples: what every source of data becomes."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -76,8 +76,9 @@ class Samples:
     """Data of one kind, with labels where the source has them.
 
     A batch ``x[indices]`` is uint8 ``[n, c, h, w]`` for images, float32 ``[n, d]`` for vectors, float32 ``[n, c, t]``
-    for series and int64 ``[n, t]`` for text, where token 0 is padding. ``captions`` are texts that belong to images, as
-    tokens. ``skipped`` names what could not be read, and why.
+    for series and int64 ``[n, t]`` for text, t at most the length of a sample and token 0 padding. ``captions`` are
+    texts that belong to images, as tokens. ``beside`` holds other texts of each sample by name: its positive, its
+    negatives. ``tokens`` is the tokenizer of texts. ``skipped`` names what could not be read, and why.
     """
 
     x: Tensor | Stored
@@ -88,6 +89,8 @@ class Samples:
     skipped: tuple[tuple[str, str], ...] = ()
     source: str = ""
     captions: Any = None  # Int[Tensor, "n t"], or read by index
+    beside: Mapping[str, Any] = field(default_factory=dict)
+    tokens: Any = None
 
     def __post_init__(self) -> None:
         if self.labels is not None and len(self.labels) != len(self.x):
@@ -125,11 +128,21 @@ class Samples:
             return self.x.take(indices).under(self)  # type: ignore[attr-defined]
         return replace(
             self,
-            x=self.x[indices] if isinstance(self.x, Tensor) else self.x.take(indices),
+            x=_rows(self.x, indices),
             labels=None if self.labels is None else self.labels[indices],
-            names=None if self.names is None else [self.names[index] for index in indices.tolist()],
+            names=None if self.names is None else _named(self.names, indices),
             captions=None if self.captions is None else self.captions[indices],
+            beside={name: _rows(values, indices) for name, values in self.beside.items()},
         )
+
+
+def _rows(values: Tensor | Stored, indices: Tensor) -> Tensor | Stored:
+    return values[indices] if isinstance(values, Tensor) else values.take(indices)
+
+
+def _named(names: Any, indices: Tensor) -> Sequence[str]:
+    """Names of some samples; those that lie in a file stay there."""
+    return names.take(indices) if hasattr(names, "take") else [names[index] for index in indices.tolist()]
 
 
 def require_pairs(samples: Samples) -> Samples:
@@ -157,4 +170,4 @@ def in_memory(samples: Samples, *, memory: float) -> Samples:
         samples = replace(samples, x=x)
     if failures:
         samples = samples.take(torch.tensor([index for index in range(len(samples)) if index not in failures]))
-    return replace(samples, skipped=skipped)
+    return replace(samples, skipped=samples.skipped + skipped)

@@ -1,11 +1,8 @@
-"""Texts as rows of tokens: no vocabulary to learn, so the same words are the same tokens in every run."""
+"""Texts: a sentence a line, with labels or as consecutive sentences of documents."""
 
-import re
-import zlib
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import cache
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -13,102 +10,178 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from vergence.counters import shuffled
+from vergence.data import lines
 from vergence.data.arrays import label_fields
-from vergence.data.files import existing_file, uncompressed
+from vergence.data.files import existing_file
+from vergence.data.lines import Found, Header, Rows, position
+from vergence.data.ragged import rows_of
 from vergence.data.samples import Samples
-from vergence.data.splits import part
-from vergence.tables import Table
+from vergence.data.splits import SALTS, TEST_SHARE, held_out, part
+from vergence.data.tokens import LENGTH, PADDING, TOKENIZERS, Tokens, from_json, hashed, of_model, wordpiece
+from vergence.tables import UnknownName
 
-PADDING = 0
-WORDS = re.compile(r"\w+|[^\w\s]")
 TEXT_COLUMNS = ("text", "sentence")
 LABEL_COLUMNS = ("label", "class", "coarse")
+DOCUMENT_COLUMNS = ("document", "doc", "book", "title")
+BLOCK = 64  # consecutive sentences that are held out together, so that their neighbors are in the same part
 
 
-def text(path: str, split: str, *, tokens: str = "word", length: int = 64, vocabulary: int = 32768) -> Samples:
+def text(
+    path: str,
+    split: str,
+    *,
+    tokens: str | Tokens = "auto",
+    length: int = 0,
+    vocabulary: int = 0,
+    pairs: str = "",
+    column: str = "",
+    by_line: bool = False,
+) -> Samples:
     """A text file, .gz or not: a text a line, ``label TAB text``, or a table whose first line names its columns.
 
-    The columns are text or sentence, and if they are there label and split. A text is cut at ``length`` tokens, which
-    are hashed words (``word``: two words share a token with probability 1/vocabulary) or bytes (``byte``). Empty lines
-    are left out.
+    The columns are text or sentence, and if they are there label and split. ``pairs=next`` pairs each sentence with the
+    one after it in the same document: the first of two columns (or document, book), or what empty lines divide.
+    A text is cut at ``length`` tokens (64, or what a pretrained model reads). ``tokens`` is wordpiece (trained on these
+    texts), a tokenizer.json, ``hf:`` and a model, or hashed: word (two words share a token with probability
+    1/vocabulary) or byte; auto is wordpiece in a training run and word elsewhere. A file over 1 GiB stays on disk, or
+    any with ``by_line``. Empty lines are left out.
     """
-    columns = _columns(_lines(existing_file(path)), path)
-    samples = from_texts(columns["text"], tokens=tokens, length=length, vocabulary=vocabulary, source=f"text:{path}")
-    samples = replace(samples, **label_fields(columns.get("label")))
-    if not {"train", "test"} <= set(columns.get("split", ())):
+    if pairs not in ("", "next"):
+        raise UnknownName("pairs", pairs, ("next",))
+    header = TextHeader(column, documents=pairs == "next")
+    samples, rows = read_texts(path, header, tokens, length, vocabulary, by_line)
+    samples = replace(samples, source=f"text:{path}")
+    if pairs:
+        return next_sentences(samples, _documents(rows), split, path)
+    samples = replace(samples, **label_fields(rows.cells.get("label")))
+    if not {"train", "test"} <= set(rows.cells.get("split", ())):
         return part(samples, split)
-    return samples.take(torch.tensor([i for i, each in enumerate(columns["split"]) if split in (each, "all")]))
+    return samples.take(torch.tensor([i for i, each in enumerate(rows.cells["split"]) if split in (each, "all")]))
 
 
-def from_texts(texts: Sequence[str], *, tokens: str, length: int, vocabulary: int, source: str) -> Samples:
+def read_texts(
+    path: str, header: Header, tokens: str | Tokens, length: int, vocabulary: int, by_line: bool
+) -> tuple[Samples, Rows]:
+    """A file as samples: one column of texts, the others beside it. The last file is kept: runs read it again."""
+    state = existing_file(path).stat()
+    key = (path, header, length, vocabulary, by_line, state.st_mtime_ns, state.st_size)
+    if _LAST.get("key") != key or tokens not in _LAST["tokens"]:
+        found = _read_texts(path, header, tokens, length, vocabulary, by_line)
+        _LAST.update(key=key, tokens=(tokens, found[0].tokens), found=found)
+    return _LAST["found"]
+
+
+_LAST: dict[str, Any] = {}
+
+
+def _read_texts(
+    path: str, header: Header, tokens: str | Tokens, length: int, vocabulary: int, by_line: bool
+) -> tuple[Samples, Rows]:
+    rows = lines.read(path, header, by_line=by_line)
+    columns = list(rows.texts)
+    made = tokens_for(tokens, list(chain.from_iterable(rows.texts[name] for name in columns)), vocabulary)
+    first, *others = (rows_of(rows.texts[name], made, tokens_read(length, made)) for name in columns)
+    beside = dict(zip(columns[1:], others, strict=True))
+    kept: dict[str, Any] = {"names": rows.texts[columns[0]], "tokens": made, "skipped": rows.skipped, "beside": beside}
+    return Samples(first, "text", source=path, **kept), rows
+
+
+def from_texts(texts: Sequence[str], *, source: str, tokens: str | Tokens = "auto", length: int = 0) -> Samples:
     """Texts as samples; their names are the texts themselves."""
-    x = tokenized(texts, tokens=tokens, length=length, vocabulary=vocabulary)
-    return Samples(x, "text", names=texts, source=source)
+    made = tokens_for(tokens, texts, 0)
+    return Samples(rows_of(texts, made, tokens_read(length, made)), "text", names=texts, source=source, tokens=made)
+
+
+def tokens_for(tokens: str | Tokens, texts: Sequence[str], vocabulary: int = 0) -> Tokens:
+    """The tokenizer that an option names: a word of the table, a file, ``hf:`` and a model, or one that was made."""
+    if isinstance(tokens, Tokens):
+        return tokens
+    if tokens in ("auto", *TOKENIZERS):
+        return hashed("word" if tokens == "auto" else tokens, vocabulary)
+    if tokens == "wordpiece":
+        return wordpiece(texts, vocabulary)
+    if tokens.startswith("hf:"):
+        return of_model(tokens.removeprefix("hf:"))
+    if not tokens.endswith(".json"):
+        raise UnknownName("tokens", tokens, ("auto", "wordpiece", *TOKENIZERS, "FILE.json", "hf:MODEL"))
+    return from_json(existing_file(tokens).read_text(encoding="utf-8"), name=tokens)
+
+
+def tokens_read(length: int, tokens: Tokens) -> int:
+    """How many tokens of a text are read: what was asked for, but no more than the tokenizer's model reads."""
+    if length < 0:
+        raise ValueError(f"length must be at least 1, not {length}.")
+    if tokens.length:
+        return min(length or tokens.length, tokens.length)
+    return length or LENGTH
 
 
 def tokenized(
-    texts: Sequence[str], *, tokens: str = "word", length: int = 64, vocabulary: int = 32768
+    texts: Sequence[str], *, tokens: str | Tokens = "word", length: int = LENGTH, vocabulary: int = 0
 ) -> Int[Tensor, "n t"]:
-    """The first ``length`` tokens of each text, with padding behind."""
-    if length < 1 or vocabulary < 2:
-        raise ValueError(f"length must be at least 1 and vocabulary at least 2, not {length} and {vocabulary}.")
-    tokenize = TOKENIZERS[tokens]
-    rows = np.full((len(texts), length), PADDING, np.int64)
-    for row, content in zip(rows, texts, strict=True):
-        found = tokenize(content, vocabulary)[:length]
-        row[: len(found)] = found
-    return torch.from_numpy(rows)
+    """The first ``length`` tokens of each text, with padding up to ``length`` behind."""
+    if length < 1:
+        raise ValueError(f"length must be at least 1, not {length}.")
+    rows = tokens_for(tokens, texts, vocabulary).encode(texts, length)
+    found = torch.full((len(rows), length), PADDING)
+    for row, made in zip(found, rows, strict=True):
+        row[: len(made)] = torch.tensor(made)
+    return found
 
 
-def words(content: str, vocabulary: int) -> list[int]:
-    """Words and punctuation in lower case, each hashed to 1, ..., vocabulary - 1."""
-    return [1 + _hashed(word) % (vocabulary - 1) for word in WORDS.findall(content.lower())]
+@dataclass(frozen=True)
+class TextHeader(Header):
+    """Columns of a file of single texts; ``column`` names that of the texts where it is not text or sentence."""
+
+    column: str = ""
+    documents: bool = False
+
+    def found(self, first: list[str], path: str) -> Found:
+        header = [name.strip().lower() for name in first]
+        place = position(header, (self.column.lower(),) if self.column else TEXT_COLUMNS)
+        if place is None and self.column:
+            raise UnknownName(f"column of {path}", self.column, header)
+        other = ("document", DOCUMENT_COLUMNS) if self.documents else ("label", LABEL_COLUMNS)
+        if place is None:
+            if len(first) > 2:
+                raise ValueError(
+                    f"{path} has {len(first)} columns; its first line must name them, one of them text or sentence."
+                )
+            names = {other[0]: 0, "text": 1} if len(first) == 2 else {"text": 0}
+            return Found(names, ("text",), len(first), named=False)
+        every = {"text": place, other[0]: position(header, other[1]), "split": position(header, ("split",))}
+        return Found({key: at for key, at in every.items() if at is not None}, ("text",), len(first), named=True)
 
 
-def utf8(content: str, vocabulary: int) -> list[int]:
-    """The bytes of the text in UTF-8, each plus one, folded into 1, ..., vocabulary - 1."""
-    return [1 + byte % (vocabulary - 1) for byte in content.encode()]
+def next_sentences(samples: Samples, documents: np.ndarray, split: str, path: str) -> Samples:
+    """Each sentence with the one after it, where both are of one document and of one part.
+
+    A fifth of the stretches of 64 sentences is the test part; neighbors across the border of two parts are no pair.
+    """
+    after = np.flatnonzero(documents[1:] == documents[:-1])
+    if not len(after):
+        raise ValueError(
+            f"{path} has no two consecutive sentences of one document: {len(documents)} sentences of "
+            f"{len(np.unique(documents))} documents. Leave out pairs=next, or give longer documents."
+        )
+    size = max(1, min(BLOCK, len(documents) // 20))
+    begins = np.flatnonzero(np.r_[True, documents[1:] != documents[:-1]])
+    within = np.arange(len(documents)) - np.repeat(begins, np.diff(np.r_[begins, len(documents)]))
+    stretch = np.unique(np.stack([documents, within // size]), axis=1, return_inverse=True)[1].ravel()
+    chosen = held_out(np.zeros(stretch.max() + 1, np.int64), TEST_SHARE, salt=SALTS["test"])[stretch]
+    if split != "all":
+        mine = chosen == (split == "test")
+        after = after[mine[after] & mine[after + 1]]
+    # In an order without order: otherwise the second text of each pair would be the first of the one after it, and rows
+    # that are looked at side by side would be no independent pairs.
+    first = shuffled(torch.from_numpy(after))
+    second = first + 1
+    return replace(samples.take(first), beside={"positive": samples.take(second).x})
 
 
-TOKENIZERS: dict[str, Callable[[str, int], list[int]]] = Table("tokens", {"word": words, "byte": utf8})
-
-
-@cache
-def _hashed(word: str) -> int:
-    return zlib.crc32(word.encode())
-
-
-def _lines(path: Path) -> list[str]:
-    raw = uncompressed(path)
-    try:
-        lines = raw.decode("utf-8-sig").split("\n")
-    except UnicodeDecodeError as error:
-        line = raw[: error.start].count(b"\n") + 1
-        raise ValueError(f"{path} is not UTF-8 text: line {line} holds the byte {raw[error.start]:#x}.") from None
-    lines = [line.rstrip("\r") for line in lines if line.strip()]
-    if not lines:
-        raise ValueError(f"There is no text in {path}.")
-    return lines
-
-
-def _columns(lines: list[str], path: str) -> dict[str, Any]:
-    """The columns ``text``, ``label`` and ``split``, as far as there are any."""
-    header = lines[0].lower().split("\t")
-    names = {"text": _position(header, TEXT_COLUMNS), "label": _position(header, LABEL_COLUMNS)}
-    names["split"] = _position(header, ("split",))
-    if names["text"] is None:
-        width = len(header)
-        if width > 2:
-            raise ValueError(
-                f"{path} has {width} columns; its first line must name them, one of them text or sentence."
-            )
-        names = {"text": width - 1, "label": 0 if width == 2 else None}
-    rows = [line.split("\t") for line in (lines if "split" not in names else lines[1:])]
-    for number, row in enumerate(rows):
-        if len(row) != len(header):
-            raise ValueError(f"{path} has {len(row)} columns in row {number}, but {len(header)} in its first line.")
-    return {name: [row[at] for row in rows] for name, at in names.items() if at is not None}
-
-
-def _position(header: list[str], names: Sequence[str]) -> int | None:
-    return next((header.index(name) for name in names if name in header), None)
+def _documents(rows: Rows) -> np.ndarray:
+    """The number of the document of each sentence: by a column, or by the empty lines between them."""
+    if "document" in rows.cells:
+        return np.unique(rows.cells["document"], return_inverse=True)[1].astype(np.int64)
+    return np.searchsorted(np.array(rows.empty, np.int64), rows.numbers)

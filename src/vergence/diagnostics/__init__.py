@@ -12,6 +12,7 @@ from vergence.diagnostics.copies import Copies, duplicates
 from vergence.diagnostics.diagnosis import Diagnosis, diagnose, gather
 from vergence.diagnostics.estimate import Estimate
 from vergence.diagnostics.faults import FAULTS
+from vergence.diagnostics.faults.texts import frequency_bias, length_bias, mean_cosine
 from vergence.diagnostics.findings import Finding, Verdict
 from vergence.diagnostics.geometry import alignment, divergence, hubness, norms, tolerance, uniformity
 from vergence.diagnostics.measures import (
@@ -90,6 +91,9 @@ DIAGNOSTICS = Table(
         "embedding_norm": embedding_length,
         "hubness": hubs,
         "duplicates": repeated_rows,
+        "mean_cosine": mean_cosine,
+        "length_bias": length_bias,
+        "frequency_bias": frequency_bias,
         "steadiness": steady_blocks,
         "collapse": collapse_of_rows,
         "collapse_of_embeddings": collapse_of_embeddings,

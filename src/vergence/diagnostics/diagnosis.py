@@ -74,6 +74,7 @@ def diagnose(
     batch: int | None = None,
     projector: Mapping[str, Tensor] | None = None,
     compared: bool = True,
+    words: Tensor | None = None,
     seed: int = 0,
     diagnostics: Mapping[str, Callable[..., Any]] | None = None,
     faults: Mapping[str, Callable[..., Any]] = FAULTS,
@@ -84,14 +85,15 @@ def diagnose(
 
     ``projector`` is the state dict of the projection head, empty where there is none; ``compared`` says whether
     training compared the views of a sample. With an objective or a projector rows come from a training run, else from
-    anywhere. ``diagnostics`` and ``faults`` are the tables; a table without rows measures nothing. ``known`` is what
-    need not be derived again: where ``h`` is a sample, what is known of all rows (see ``merging``).
+    anywhere. ``words`` has the logarithm of the number of words and their mean rarity for each row, if rows are texts.
+    ``diagnostics`` and ``faults`` are the tables; a table without rows measures nothing. ``known`` is what need not be
+    derived again: where ``h`` is a sample, what is known of all rows (see ``merging``).
     """
     from vergence.diagnostics import DIAGNOSTICS  # the table names this module's functions
 
     given = gather(
         h, z1=z1, z2=z2, labels=labels, objective=objective, loss=loss, batch=batch, projector=projector,
-        compared=compared, seed=seed, hyperparameters=hyperparameters,
+        compared=compared, words=words, seed=seed, hyperparameters=hyperparameters,
     )  # fmt: skip
     given.values.update(known or {})
     found = find(given, faults)

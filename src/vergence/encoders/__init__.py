@@ -14,6 +14,8 @@ from vergence.encoders.mlp import mlp, perceptron, residual_mlp, with_width
 from vergence.encoders.recurrent import bigru
 from vergence.encoders.resnet import resnet18, resnet50
 from vergence.encoders.standard import Standardize
+from vergence.encoders.text_bag import bag
+from vergence.encoders.text_transformer import transformer
 from vergence.encoders.vit import vit, vit_small, vit_tiny
 from vergence.tables import Table
 
@@ -32,6 +34,8 @@ ENCODERS = Table(
         "vit_small": vit_small,
         "temporal_convnet": temporal_convnet,
         "bigru": bigru,
+        "bag": bag,
+        "transformer": transformer,
         "additive_flow": additive_flow,
         "affine_flow": affine_flow,
     },
@@ -41,15 +45,20 @@ ENCODERS = Table(
 GLOSSARY = {
     "hidden": "widths of the hidden layers",
     "norm": "batch norm after every linear layer",
-    "depth": "number of residual layers, or of a ViT's blocks",
+    "depth": "number of residual layers, or of blocks",
     "std": "standard deviation of the initial weights; small starts at the identity",
     "channels": "channels of each convolution",
     "kernel": "side of the convolution kernels",
     "stride": "step of the convolutions",
     "width": "width of the representation",
     "zero_init": "start every residual block as its shortcut",
-    "vocabulary": "number of different tokens, padding included",
+    "vocabulary": "number of different tokens, padding included; 0 for as many as the tokenizer has",
     "embedding": "width of a token's embedding",
+    "weighted": "give each token a learned weight that starts at its inverse document frequency",
+    "pooling": "which states are the representation: mean, first or last",
+    "positions": "how places of tokens are told: rotary, learned or none",
+    "heads": "heads of attention",
+    "dropout": "share of numbers that are set to 0 in training",
     "couplings": "number of coupling layers",
     "seed": "seed of the fixed permutations",
     "patch": "side of a patch in pixels; by default an eighth of the image's, at most 16",

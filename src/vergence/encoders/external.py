@@ -4,10 +4,10 @@ import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from vergence.encoders.mlp import with_width
+from vergence.encoders.pretrained import Pretrained, language_model
 
 
 def external(name: str, shape: tuple[int, ...], **options: Any) -> nn.Module:
@@ -18,8 +18,7 @@ def external(name: str, shape: tuple[int, ...], **options: Any) -> nn.Module:
         module = timm.create_model(model, num_classes=0, in_chans=shape[0], **options)
         return with_width(module, module.num_features)
     if library == "hf":
-        transformers = _extra("transformers", "hf")
-        return Pooled(transformers.AutoModel.from_pretrained(model, **options))
+        return language_model(model, **options)
     raise ValueError(f"Unknown encoder {name!r}: the part before the colon must be timm or hf, not {library!r}.")
 
 
@@ -49,7 +48,9 @@ def pretrained(name: str, backbone: nn.Module, options: Mapping[str, Any]) -> di
 def fresh(backbone: Any) -> nn.Module:
     """A ``hf:`` encoder of the same architecture as it is initialized, without the published weights."""
     transformers = _extra("transformers", "hf")
-    return Pooled(transformers.AutoModel.from_config(backbone.model.config))
+    made = transformers.AutoModel.from_config(backbone.model.config)
+    kept = {name: getattr(backbone, name) for name in ("pooling", "normalize", "before", "behind")}
+    return Pretrained(made, **kept)
 
 
 def expected_inputs(name: str, backbone: Any) -> tuple[Sequence[float], Sequence[float]] | None:
@@ -66,22 +67,6 @@ def expected_inputs(name: str, backbone: Any) -> tuple[Sequence[float], Sequence
     except (OSError, ValueError, ImportError):  # a model without a description of its inputs
         return None
     return tuple(processor.image_mean), tuple(processor.image_std)
-
-
-class Pooled(nn.Module):
-    """A Hugging Face model, its last hidden states averaged over the tokens (padding, token 0, left out)."""
-
-    def __init__(self, model: Any):
-        super().__init__()
-        self.model = model
-        self.width = model.config.hidden_size
-
-    def forward(self, x: Tensor) -> Tensor:
-        if x.is_floating_point():
-            return self.model(pixel_values=x).last_hidden_state.mean(1)
-        real = (x != 0).long()
-        states = self.model(input_ids=x, attention_mask=real).last_hidden_state
-        return (states * real.unsqueeze(-1)).sum(1) / torch.clamp(real.sum(1, keepdim=True), min=1)
 
 
 def _extra(library: str, extra: str) -> Any:

@@ -11,14 +11,12 @@ from torch import Tensor, nn
 
 from vergence import features
 from vergence.config import Config
-from vergence.data import Samples, from_arrays, settled
+from vergence.data import Samples, from_arrays
 from vergence.data.images import pixels
 from vergence.data.samples import Kind
 from vergence.data.text import tokenized
 from vergence.runs import assembly, finetuned
 from vergence.runs.run import Run
-
-TOKEN_OPTIONS = ("tokens", "length", "vocabulary")
 
 
 def load(path: str | Path) -> "Encoder":
@@ -32,8 +30,8 @@ def load(path: str | Path) -> "Encoder":
     if tuned:
         encoder, head = finetuned.model_of(place, encoder.cpu())
         classes = tuple(finetuned.facts(place)["classes"])
-    shape = tuple(facts["shape"])
-    return Encoder(encoder, recipe, run.config, kind=facts["kind"], shape=shape, head=head, classes=classes)
+    known = {"kind": facts["kind"], "shape": tuple(facts["shape"]), "tokens": assembly.tokens_of(run)}
+    return Encoder(encoder, recipe, run.config, head=head, classes=classes, **known)
 
 
 class Encoder:
@@ -54,9 +52,10 @@ class Encoder:
         shape: tuple[int, ...],
         head: nn.Module | None = None,
         classes: Sequence[str] = (),
+        tokens: Any = None,
     ):
         self.encoder, self.recipe, self.config, self.kind, self.shape = encoder, recipe, config, kind, shape
-        self.head, self.classes = head, tuple(classes)
+        self.head, self.classes, self.tokens = head, tuple(classes), tokens
 
     @property
     def width(self) -> int:
@@ -102,8 +101,7 @@ class Encoder:
         wrong = next((text for text in texts if not isinstance(text, str)), None)
         if wrong is not None:
             raise ValueError(f"The encoder takes texts, got {type(wrong).__name__}.")
-        _, _, options = settled(self.config.data, {})
-        return tokenized(texts, **{key: value for key, value in options.items() if key in TOKEN_OPTIONS})
+        return tokenized(texts, tokens=self.tokens or "word", length=self.shape[-1])
 
     def _images(self, samples: Any) -> Tensor:
         if isinstance(samples, str | Path | Image.Image):

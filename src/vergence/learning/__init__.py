@@ -8,6 +8,7 @@ them.
 """
 
 from vergence.learning.adversarial import bigan
+from vergence.learning.context import context
 from vergence.learning.infomax import infomax
 from vergence.learning.masked import i_jepa, mae
 from vergence.learning.pretext import colorization, rotation
@@ -22,6 +23,7 @@ LEARNERS = Table(
     {
         "two_view": two_view,
         "two_modal": two_modal,
+        "context": context,
         "infomax": infomax,
         "mae": mae,
         "i_jepa": i_jepa,

@@ -53,13 +53,24 @@ def average_gradients(module: nn.Module) -> None:
     """Replace every parameter's gradient by its mean over the processes, as DDP does."""
     if world() == 1:
         return
-    gradients = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]
+    for parameter in module.parameters():
+        if parameter.grad is not None and parameter.grad.is_sparse:
+            parameter.grad = _average_of_rows(parameter.grad)
+    given = (parameter.grad for parameter in module.parameters() if parameter.grad is not None)
+    gradients = [gradient for gradient in given if not gradient.is_sparse]
     # torch's own parameters_to_vector refuses gradients that lie with their channels last.
     flat = torch.cat([gradient.flatten() for gradient in gradients])
     distributed.all_reduce(flat)
     parts = (flat / world()).split([gradient.numel() for gradient in gradients])
     for gradient, part in zip(gradients, parts, strict=True):
         gradient.copy_(part.view_as(gradient))
+
+
+def _average_of_rows(gradient: Tensor) -> Tensor:
+    """The mean over processes of gradients that have rows for some tokens only."""
+    own = gradient.coalesce()
+    rows, values = _rows_of_all(own.indices()[0])[0], _rows_of_all(own.values())[0]
+    return torch.sparse_coo_tensor(rows[None], values / world(), gradient.shape).coalesce()
 
 
 class _Gather(torch.autograd.Function):

@@ -22,6 +22,7 @@ from vergence.data.samples import Sharded
 from vergence.data.streaming import batches_of
 from vergence.learning import collectives, optimizers
 
+BUCKET = 64  # batches among which texts are sorted by length
 HANGS = 300.0  # seconds without a batch after which a loader worker is given up
 
 
@@ -70,7 +71,8 @@ def fit(
     options = {"chunk": config.chunk, "precision": precision(config.precision, device)}
     _check_norms(learner, config)
     learner.train()
-    for number, (indices, x) in enumerate(batches(samples, config, start=start), start + 1):
+    lengths = padded_lengths(samples, learner)
+    for number, (indices, x) in enumerate(batches(samples, config, start=start, lengths=lengths), start + 1):
         rate = optimizers.learning_rate(config.optim, number - 1, total, each)
         for group in optimizer.param_groups:
             group["lr"] = rate * group.get("scale", 1.0)
@@ -83,15 +85,20 @@ def fit(
         loss = _gradient_in_memory(learner, views, labels, **options)
         _check_finite(loss, number, rate)
         if config.optim.clip:
-            nn.utils.clip_grad_norm_(learner.parameters(), config.optim.clip)
+            clip(learner, config.optim.clip)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         learner.after_step(number / total)  # type: ignore[operator]
         yield Step(number, number / each, loss, rate, config.batch, number % each == 0)
 
 
-def batches(samples: Samples, config: Config, *, start: int = 0) -> Iterator[tuple[Tensor, Tensor]]:
-    """This process's part of every batch from step ``start`` on: (indices, samples)."""
+def batches(
+    samples: Samples, config: Config, *, start: int = 0, lengths: Tensor | None = None
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """This process's part of every batch from step ``start`` on: (indices, samples).
+
+    With ``lengths``, one a sample, the samples of a batch are about equally long.
+    """
     each = steps_per_epoch(len(samples.x), config.batch)
     rank, world = collectives.rank(), collectives.world()
     if config.batch % world:
@@ -104,6 +111,9 @@ def batches(samples: Samples, config: Config, *, start: int = 0) -> Iterator[tup
                 yield from _dealt(samples.x, config, epoch, range(first, each))
                 continue
             order = epoch_order(len(samples.x), config.seed, epoch)
+            if lengths is not None:
+                whole = order[: each * config.batch]
+                order = by_length(whole, lengths, config.batch, seed_from(config.seed, -1 - epoch))
             for place in range(first, each):
                 yield order[place * config.batch : (place + 1) * config.batch].chunk(world)[rank]
 
@@ -144,6 +154,40 @@ class _Reader(Dataset):
 def epoch_order(n: int, seed: int, epoch: int) -> Tensor:
     """The order of the samples in an epoch: a function of the seed and the epoch alone."""
     return torch.randperm(n, generator=torch.Generator().manual_seed(seed_from(seed, epoch)))
+
+
+def by_length(order: Tensor, lengths: Tensor, batch: int, seed: int) -> Tensor:
+    """An order of whole batches whose samples are about equally long, the batches themselves in random order.
+
+    Stretches of 64 batches are sorted by length and cut: padding then takes a few percent. The order is a function of
+    its arguments alone, so a resumed run repeats it.
+    """
+    made = []
+    for stretch in order.split(BUCKET * batch):
+        made += stretch[lengths[stretch].argsort(stable=True)].split(batch)
+    return torch.cat([made[place] for place in torch.randperm(len(made), generator=_generator(seed)).tolist()])
+
+
+def padded_lengths(samples: Samples, learner: nn.Module) -> Tensor | None:
+    """Lengths of the samples where they differ and the encoder computes padding too; None where it packs rows."""
+    if getattr(learner.encoder, "packs", False) or not hasattr(samples.x, "lengths"):
+        return None
+    others = [values.lengths for values in samples.beside.values() if hasattr(values, "lengths")]
+    return samples.x.lengths + sum(others)
+
+
+def _generator(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def clip(module: nn.Module, most: float) -> None:
+    """Shorten the gradient to a norm of ``most``, rows of token vectors among it."""
+    given = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]
+    dense = [gradient.coalesce().values() if gradient.is_sparse else gradient for gradient in given]
+    norm = torch.stack([gradient.norm() for gradient in dense]).norm()
+    scale = torch.clamp(most / (norm + 1e-6), max=1.0)  # as in torch.nn.utils.clip_grad_norm_
+    for gradient in given:
+        gradient.mul_(scale)
 
 
 def gradient(
@@ -209,19 +253,26 @@ def restore(learner: nn.Module, optimizer: torch.optim.Optimizer | None, tensors
 def _cached_gradient(learner: nn.Module, views: Sequence[Tensor], labels: Tensor | None, chunk: int) -> Tensor:
     # Pieces of nearly equal size: a remainder of one sample would have no variance for batch norm.
     pieces = list(zip(*(view.tensor_split(math.ceil(len(view) / chunk)) for view in views), strict=True))
+    # Dropout must draw the same masks in both passes: each piece begins from a state of its own.
+    seeds = torch.randint(2**62, (len(pieces),)).tolist()
     with torch.no_grad():
-        parts = [learner.outputs(piece) for piece in pieces]  # type: ignore[operator]
+        parts = [_outputs(learner, piece, seed) for piece, seed in zip(pieces, seeds, strict=True)]
     whole = [torch.cat(column).requires_grad_() for column in zip(*parts, strict=True)]
     loss = learner.loss(whole, labels)  # type: ignore[operator]
     loss.backward()
     caches = [None if output.grad is None else output.grad.tensor_split(len(pieces)) for output in whole]
     for number, piece in enumerate(pieces):
-        outputs = learner.outputs(piece)  # type: ignore[operator]
+        outputs = _outputs(learner, piece, seeds[number])
         live = [
             (output, cache) for output, cache in zip(outputs, caches, strict=True) if cache and output.requires_grad
         ]
         torch.autograd.backward([output for output, _ in live], [cache[number] for _, cache in live])
     return loss
+
+
+def _outputs(learner: nn.Module, piece: Sequence[Tensor], seed: int) -> list[Tensor]:
+    torch.manual_seed(seed)
+    return learner.outputs(piece)  # type: ignore[operator]
 
 
 def _gradient_in_memory(learner: nn.Module, views: Sequence[Tensor], labels: Tensor | None, **options: Any) -> float:

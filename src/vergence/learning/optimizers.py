@@ -10,22 +10,30 @@ from torch.optim import Optimizer
 
 from vergence.config import Optim
 from vergence.learning.depth import scales
+from vergence.learning.rows import WithRows, token_vectors
 from vergence.tables import Table
 
 TRUST = 1e-3  # LARS's trust coefficient, as in SimCLR's code
 
 
 def optimizer(module: nn.Module, optim: Optim, *, layer_decay: float = 1.0) -> Optimizer:
-    """The optimizer of a config over the trainable parameters of a module; ``layer_decay`` gives layers their rates."""
+    """The optimizer of a config over the trainable parameters of a module; ``layer_decay`` gives layers their rates.
+
+    Token vectors with sparse gradients take SparseAdam beside it.
+    """
     groups = parameter_groups(module, optim.weight_decay)
     if layer_decay < 1:
         groups = _by_layer(module, groups, layer_decay)
-    return OPTIMIZERS[optim.name](groups, optim)
+    main, vectors = OPTIMIZERS[optim.name](groups, optim), token_vectors(module)
+    return WithRows(main, vectors, lr=optim.rate, betas=(optim.momentum, 0.999)) if vectors else main
 
 
 def parameter_groups(module: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
     """Matrices decay; biases, norms and scalars do not, which all the papers but MoCo's agree on."""
-    trainable = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    apart = {id(parameter) for parameter in token_vectors(module)}
+    trainable = [
+        parameter for parameter in module.parameters() if parameter.requires_grad and id(parameter) not in apart
+    ]
     return [
         {"params": [parameter for parameter in trainable if parameter.ndim > 1], "weight_decay": weight_decay},
         {"params": [parameter for parameter in trainable if parameter.ndim <= 1], "weight_decay": 0.0},

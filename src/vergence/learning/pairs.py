@@ -40,6 +40,13 @@ def directed(pairs: Pairs, groups: Sequence[int]) -> list[tuple[int, int]]:
     return [(query, key) for query, key in both if groups[key] == 0]
 
 
+def without_negatives(outputs: Sequence[Tensor], count: int) -> tuple[list[Tensor], dict[str, Tensor]]:
+    """Embeddings of the views, and as a keyword of the objective those of the last ``count``, the hard negatives."""
+    if not count:
+        return list(outputs), {}
+    return list(outputs[:-count]), {"hard_negatives": torch.cat(list(outputs[-count:]))}
+
+
 def encoded(encoder: nn.Module, head: nn.Module, views: Sequence[Tensor], *, apart: int = 2) -> list[Tensor]:
     """The embedding of every view under the encoder and the head.
 

@@ -17,7 +17,8 @@ from vergence.methods import Method
 class Problem:
     """What a learner is built for: ``encoder(i)`` makes a fresh encoder for view i; shape and kind are the first's.
 
-    ``groups`` has a number for each view, 0 for those drawn as the first one is.
+    ``groups`` has a number for each view, 0 for those drawn as the first one is. The last ``negatives`` views are no
+    views of the sample but hard negatives.
     """
 
     encoder: Callable[[int], Any]
@@ -25,6 +26,7 @@ class Problem:
     classes: int = 0
     kind: str = "vector"
     groups: tuple[int, ...] = (0, 0)
+    negatives: int = 0
 
 
 class Memoryless(nn.Module, ABC):

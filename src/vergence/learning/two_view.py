@@ -11,7 +11,7 @@ from vergence.counters import seed_from
 from vergence.encoders import mlp
 from vergence.learning.collectives import gather
 from vergence.learning.memory import Average, Clock, MovingAverage, Queue
-from vergence.learning.pairs import compared, directed, encoded, mean
+from vergence.learning.pairs import compared, directed, encoded, mean, without_negatives
 from vergence.learning.problem import Problem
 from vergence.learning.prototypes import Prototypes
 from vergence.methods import Method
@@ -24,7 +24,8 @@ SHARPENED = 0.3  # share of the training over which DINO's teacher temperature r
 
 def two_view(method: Method, problem: Problem) -> nn.Module:
     """One encoder for the views of each sample, with the heads and the memory of the method's row."""
-    return Learner(method, problem.encoder(0), groups=problem.groups)
+    views = len(problem.groups) - problem.negatives
+    return Learner(method, problem.encoder(0), groups=problem.groups[:views], negatives=problem.negatives)
 
 
 class Learner(nn.Module):
@@ -32,12 +33,13 @@ class Learner(nn.Module):
 
     ``outputs`` encodes the views and ``loss`` compares them, apart so that a large batch can be encoded in chunks and
     so that processes can exchange embeddings in between: objectives see one big batch and know nothing of processes.
-    ``groups`` has a number for each view, 0 for the global ones; where all are 0, any number of views may come.
+    ``groups`` has a number for each view, 0 for the global ones; where all are 0, any number of views may come. What
+    comes after them are ``negatives`` hard negatives, which stand beside the other keys of the batch.
     """
 
-    def __init__(self, method: Method, encoder: Any, *, groups: Sequence[int] = (0, 0)):
+    def __init__(self, method: Method, encoder: Any, *, groups: Sequence[int] = (0, 0), negatives: int = 0):
         super().__init__()
-        self.method = method
+        self.method, self.negatives = method, negatives
         self.groups = tuple(groups)
         self.encoder = encoder
         widths = [encoder.width, *[width or encoder.width for width in method.projector]]
@@ -89,7 +91,8 @@ class Learner(nn.Module):
         """The objective on the embeddings of all processes, averaged over pairs; with a target over both directions."""
         outputs = [gather(output) for output in outputs]
         if self.method.target == "online":
-            loss, views = self._compared(outputs, labels), len(outputs)
+            outputs, hard = without_negatives(outputs, self.negatives)
+            loss, views = self._compared(outputs, labels, hard), len(outputs)
         else:
             views = len(self.groups) if any(self.groups) else len(outputs) // 2
             loss = self._predicted(outputs[:views], outputs[views:])
@@ -98,14 +101,14 @@ class Learner(nn.Module):
         own = [output for output, group in zip(outputs, self._groups(views), strict=False) if group == 0]
         return loss + self.method.koleo * mean([koleo(output) for output in own])
 
-    def _compared(self, outputs: list[Tensor], labels: Tensor | None) -> Tensor:
+    def _compared(self, outputs: list[Tensor], labels: Tensor | None, hard: dict[str, Tensor]) -> Tensor:
         """A symmetric objective: of all views at once, or averaged over pairs."""
         groups = self._groups(len(outputs))
         if self.method.pairs == "together":
             named = {"global_views": groups.count(0)} if any(groups) and self.method.objective == "lejepa" else {}
             return self.objective(*outputs, **named, **self._given())
         extra = (gather(labels),) if self.method.labels and labels is not None else ()
-        pairs, given = compared(self.method.pairs, groups), self._given()
+        pairs, given = compared(self.method.pairs, groups), {**self._given(), **hard}
         return mean([self.objective(outputs[first], outputs[second], *extra, **given) for first, second in pairs])
 
     def _predicted(self, queries: list[Tensor], made: list[Tensor]) -> Tensor:

@@ -10,27 +10,40 @@ from vergence.types import Embedding, Labels, Negatives, Scalar
 
 
 def info_nce(
-    query: Embedding, key: Embedding, *, negatives: Negatives | None = None, temperature: float | Scalar = 0.1
+    query: Embedding,
+    key: Embedding,
+    *,
+    negatives: Negatives | None = None,
+    hard_negatives: Negatives | None = None,
+    temperature: float | Scalar = 0.1,
 ) -> Scalar:
     r"""Cross-entropy of finding each query's own key among the candidates, in nats.
 
     .. math:: \frac1n \sum_i -\log \frac{e^{q_i \cdot k_i / T}}{e^{q_i \cdot k_i / T} + \sum_j e^{q_i \cdot k^-_j / T}}
 
     on directions. The negatives of a query are the other n - 1 keys or, if given, ``negatives`` (then only those: the
-    contrastive loss of Wang & Isola with M = k, and MoCo's with its queue). The value when all embeddings coincide is
-    the logarithm of the number of candidates.
+    contrastive loss of Wang & Isola with M = k, and MoCo's with its queue). ``hard_negatives`` stand beside either:
+    every query is contrasted with all of them too. The value when all embeddings coincide is the logarithm of the
+    number of candidates.
 
     References:
         van den Oord et al. (2018), eq. 4. https://arxiv.org/abs/1807.03748
         He et al. (2020), eq. 1. https://arxiv.org/abs/1911.05722
+        Karpukhin et al. (2020), Sec. 3.2, for hard negatives beside those of the batch. https://arxiv.org/abs/2004.04906
     """
     positive(temperature=temperature)
     query, key = directions(query=query, key=key)
-    if negatives is None:
-        return softplus(cross_contrast(query, key, temperature=temperature)[0]).mean()
-    negatives = direction("negatives", negatives, width=query.shape[1])
     scores = (query * key).sum(1) / temperature
-    return softplus(cross_log_sums(query, negatives, temperature=temperature) - scores).mean()
+    if negatives is None:
+        against = cross_contrast(query, key, temperature=temperature)[0]
+    else:
+        negatives = direction("negatives", negatives, width=query.shape[1])
+        against = cross_log_sums(query, negatives, temperature=temperature) - scores
+    if hard_negatives is not None:
+        hard_negatives = direction("hard_negatives", hard_negatives, width=query.shape[1])
+        hard = cross_log_sums(query, hard_negatives, temperature=temperature) - scores
+        against = torch.logaddexp(against, hard)
+    return softplus(against).mean()
 
 
 def nt_xent(z1: Embedding, z2: Embedding, *, temperature: float | Scalar = 0.5) -> Scalar:

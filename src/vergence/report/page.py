@@ -40,6 +40,7 @@ def composed(record: Record, found: maps.Map | None) -> str:
         changes(record),
         sections.accuracies(record),
         finetuning(record),
+        sections.sentences(record),
         pairs.views(record, pictures),
         samples.embedding(record, pictures.count, found),
         pairs.pairs(record, pictures),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from vergence.runs.results import Changes, Found, Layer, Number, Reading, Results, Score
+from vergence.runs.results import Changes, Found, Judged, Layer, Number, Reading, Results, Score
 
 
 def spoken(results: Results) -> Iterator[str]:
@@ -19,6 +19,7 @@ def spoken(results: Results) -> Iterator[str]:
     for row in results.accuracy:
         what = f"{row.features}, {row.classifier}, {row.labels}"
         yield f"  accuracy {row.accuracy:.3f}{_precision(row, '.3f')}  ({what})"
+    yield from _sentences(results.sentences)
     for layer in results.layers:
         what = f"{layer.layer}, {layer.width} wide, {layer.classifier}"
         yield f"  accuracy {layer.accuracy:.3f}{_precision(layer, '.3f')}  ({what})"
@@ -32,6 +33,14 @@ def spoken(results: Results) -> Iterator[str]:
     yield from (f"  note: {note}" for note in results.notes)
     for place, advice in enumerate(results.recommendations, 1):
         yield f"{place}. {advice.sentence} ({advice.measurement}) {advice.override or ''}".rstrip()
+
+
+def _sentences(rows: Sequence[Judged]) -> Iterator[str]:
+    """Results on texts, a line for each data set and measure, the rows that need no training beside them."""
+    for data, measure, part in dict.fromkeys((row.data, row.measure, row.set) for row in rows):
+        mine = [row for row in rows if (row.data, row.measure, row.set) == (data, measure, part)]
+        words = (f"{row.features} {row.value:.3f} [{row.low:.3f}, {row.high:.3f}]" for row in mine)
+        yield f"  {data}, {measure}{f', {part}' if part != 'all' else ''}: {'; '.join(words)}"
 
 
 def cost_and_gain(found: Found) -> str:

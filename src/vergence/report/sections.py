@@ -220,6 +220,26 @@ def _share_interval(row: Score | Layer) -> str | None:
     return _interval(row, lambda share: f"{100 * share:.1f}")
 
 
+def sentences(record: Record) -> Section | None:
+    """What the encoder of texts is worth on data that it was not trained on, beside rows that need no training."""
+    rows = record.results.sentences
+    if not rows:
+        return None
+    columns = list(dict.fromkeys(row.features for row in rows))
+    lines = []
+    for data, measure, part in dict.fromkeys((row.data, row.measure, row.set) for row in rows):
+        mine = {row.features: row for row in rows if (row.data, row.measure, row.set) == (data, measure, part)}
+        cells = [
+            stacked(f"{mine[name].value:.3f}", f"{mine[name].low:.3f} to {mine[name].high:.3f}")
+            if name in mine
+            else None
+            for name in columns
+        ]
+        lines.append([f"{data}{f', {part}' if part != 'all' else ''}", measure, *cells, next(iter(mine.values())).n])
+    note = paragraph("TF-IDF needs no training: it is the bar that a learned encoder has to clear.")
+    return section("Sentences", note, table(["data", "measure", *columns, "n"], lines))
+
+
 def _accuracy_table(rows: Sequence[Score]) -> Markup:
     """A line per classifier and labels, a column per kind of features."""
     kinds = dict.fromkeys(row.features for row in rows)

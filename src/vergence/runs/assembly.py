@@ -1,5 +1,6 @@
 """Assembly: a config becomes parts. What is left to ``auto`` is settled here, by the data, and recorded."""
 
+import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -12,12 +13,19 @@ from vergence import data, encoders, features, tables, views
 from vergence.config import Config
 from vergence.counters import sample_keys, shuffled
 from vergence.data import Samples
+from vergence.data import tokens as tokenizers
+from vergence.data.pairs import with_negatives
+from vergence.data.text import tokens_for
+from vergence.data.tokens import Tokens
+from vergence.encoders.text_bag import TokenVectors
 from vergence.learning import LEARNERS, Problem, collectives, loop
+from vergence.learning.context import SideBySide
 from vergence.learning.norm import share_statistics
 from vergence.methods import METHODS, TWO_ENCODERS, Method, customized
 from vergence.runs import starting
 from vergence.runs.run import Run
 
+TEXTS = ("text", "pairs")  # sources of texts, which take a tokenizer
 TWO_MODALITIES = ("captions", "columns", "halves")  # views whose two parts are not of one kind
 LARGE = 64  # pixels: from here on a small convnet sees too little of the image
 CALIBRATION = 4096  # samples that set the mean and deviation of the inputs, and that tabular views draw from
@@ -36,22 +44,26 @@ class Assembled:
     @cached_property
     def validation(self) -> Samples:
         """The part of the training data that is held out, for what is measured and chosen along training."""
-        return load(self.config, "validation")
+        return load(self.config, "validation", tokens=self.samples.tokens)
 
     @cached_property
     def test(self) -> Samples:
         """The samples that are seen after training only."""
-        return load(self.config, "test")
+        return load(self.config, "test", tokens=self.samples.tokens)
 
 
-def assemble(config: Config, samples: Samples | None = None, *, start: bool = True) -> Assembled:
+def assemble(
+    config: Config, samples: Samples | None = None, *, start: bool = True, tokens: Tokens | None = None
+) -> Assembled:
     """Load the data, settle the config, and build views and weights from the seed, or from what it starts from.
 
-    With ``start=False`` the starting weights are not read: those of a checkpoint will take their place.
+    With ``start=False`` the starting weights are not read: those of a checkpoint will take their place. ``tokens`` is
+    the tokenizer of a run that has one.
     """
+    config = starting.settled(config)
     if samples is None:
-        samples = load(config, "train")
-    config = settle(starting.settled(config), samples)
+        samples = load(config, "train", tokens=tokens)
+    config = settle(config, samples)
     recipe = views.build(config.views, **config.view).fitted(samples.x[_some(samples)])
     torch.manual_seed(config.seed)
     learner: Any = build_learner(config, samples, recipe)
@@ -69,15 +81,49 @@ def assemble(config: Config, samples: Samples | None = None, *, start: bool = Tr
     return Assembled(config, samples, recipe, learner, begun)
 
 
-def load(config: Config, split: str, *, unread: bool = False) -> Samples:
-    """The samples a config names; a setting that also stands in the name of the data is said once, not twice."""
+def load(config: Config, split: str, *, unread: bool = False, tokens: Tokens | None = None) -> Samples:
+    """The samples a config names; a setting that also stands in the name of the data is said once, not twice.
+
+    Texts are read with ``tokens``, or with the tokenizer that the encoder or the data name.
+    """
     for name in ("limit", "size"):
         if getattr(config, name) and f",{name}=" in config.data:
             raise ValueError(f"{name} is given twice: {name} {getattr(config, name)}, and in the data {config.data!r}.")
     options: dict[str, Any] = {"limit": config.limit, "size": config.size, "validation": config.watching.held_out}
-    return data.load(
-        config.data, split=split, unread=unread, **{name: value for name, value in options.items() if value}
-    )
+    source = config.data
+    if data.parts(source.split(",")[0])[0] in TEXTS:
+        source, options["tokens"] = tokenizer_of(config, tokens)
+    given = {name: value for name, value in options.items() if value}
+    return data.load(source, split=split, unread=unread, **given)
+
+
+def tokenizer_of(config: Config, tokens: Tokens | None = None) -> tuple[str, "str | Tokens"]:
+    """The data without its option ``tokens``, and what stands for it: a pretrained encoder has its own tokenizer."""
+    plain, *written = re.split(r",tokens=([^,]*)", config.data)
+    source, named = plain + "".join(written[1:]), written[0] if written else "auto"
+    own = config.encoder if config.encoder.startswith("hf:") else ""
+    if own and named not in ("auto", own):
+        raise ValueError(
+            f"tokens={named} does not belong to the model {own}, which reads the tokens of its own tokenizer. Leave "
+            "tokens= out."
+        )
+    if tokens is not None:
+        return source, tokens
+    if named == "auto":
+        named = own or ("wordpiece" if tokenizers.available() else "word")
+    return source, named
+
+
+def tokens_of(run: Run) -> Tokens | None:
+    """The tokenizer of a run: the one it stored, or the hashed tokens that its data name; None if it read no texts."""
+    config = run.config
+    if data.parts(config.data.split(",")[0])[0] not in TEXTS:
+        return None
+    stored = tokenizers.stored(run.path)
+    if stored is not None:
+        return stored
+    written = data.settled(config.data, {})[2]
+    return tokens_for(written.get("tokens", "word"), (), written.get("vocabulary", 0))
 
 
 def settle(config: Config, samples: Samples) -> Config:
@@ -85,10 +131,12 @@ def settle(config: Config, samples: Samples) -> Config:
     config = configs.with_own_rate(config)
     row = METHODS[config.method]
     encoder, recipe = suited(samples)
-    if samples.kind == "image" and row.views != "auto":
+    if row.views != "auto" and _reads(row.views, samples):
         recipe = row.views
     if samples.kind == "image" and row.encoder != "auto":
         encoder = row.encoder
+    if recipe == "dropout" and samples.kind == "text":
+        encoder = "transformer"  # the views of it differ by the encoder's dropout, which a bag does not have
     encoder = encoder if config.encoder == "auto" else config.encoder
     recipe = recipe if config.views == "auto" else config.views
     _check_modalities(config.method, recipe, samples)
@@ -102,15 +150,38 @@ def settle(config: Config, samples: Samples) -> Config:
         epochs=config.epochs if row.trains else 0,
         objective={**method["objective"], **config.objective},
         heads={**method["heads"], **config.heads},
-        view={**configs.view_options(config.method, recipe), **config.view},
-        backbone={**configs.row_options("encoders", encoder), **config.backbone},
+        view=_by_the_data({**configs.view_options(config.method, recipe), **config.view}, samples),
+        backbone=_by_the_data({**configs.row_options("encoders", encoder), **config.backbone}, samples),
         origins={room: place for room, name in chosen.items() if (place := tables.origin(room, name))},
     )
+
+
+def _reads(recipe: str, samples: Samples) -> bool:
+    """Whether a recipe is for samples of this kind; pairs of texts have their own."""
+    kind = views.build(recipe).kind
+    return kind == samples.kind or (kind == "any" and "positive" not in samples.beside)
+
+
+def _by_the_data(options: dict[str, Any], samples: Samples) -> dict[str, Any]:
+    """Options with what is left to the data: how many negatives there are, and how many tokens."""
+    found = dict(options)
+    if found.get("negatives") == -1:
+        found["negatives"] = with_negatives(samples)
+    if found.get("vocabulary") == 0 and samples.tokens is not None:
+        found["vocabulary"] = samples.tokens.vocabulary
+    least = 0 if samples.tokens is None else samples.tokens.vocabulary
+    if 0 < found.get("vocabulary", least) < least:
+        raise ValueError(
+            f"The encoder knows {found['vocabulary']} tokens, and the tokenizer gives {least}: leave it to 0."
+        )
+    return found
 
 
 def suited(samples: Samples) -> tuple[str, str]:
     """The encoder and the views for samples of a kind and shape."""
     backbones, recipes = configs.AUTOMATIC[samples.kind]
+    if samples.kind == "text":
+        return backbones[0], recipes["positive" in samples.beside]
     if samples.kind != "image":
         return backbones[0], recipes[0]
     large, gray = max(samples.shape[1:]) > LARGE, samples.shape[0] != 3
@@ -133,12 +204,23 @@ def build_learner(config: Config, samples: Samples, recipe: Any) -> nn.Module:
         classes=len(samples.classes) if samples.labels is not None else 0,
         kind=samples.kind,
         groups=recipe.groups,
+        negatives=recipe.negatives,
     )
+    _check_negatives(config.method, method, recipe)
     options = method.hyperparameters if method.objective is None else {}
     learner = LEARNERS[method.learner](method, problem, **options)
     if method.learner not in TWO_ENCODERS:
         _check_shapes(config, learner.encoder, examples)
+    _check_dropout(config, learner.encoder, recipe)
     return learner
+
+
+def whole_encoder(config: Config, samples: Samples, recipe: Any) -> nn.Module:
+    """What a run keeps: the encoder, or both where a method trains one for each view and uses both."""
+    first = build_encoder(config, samples, recipe)
+    if METHODS[config.method].learner != "context":
+        return first
+    return SideBySide(first, build_encoder(config, samples, recipe, view=1))
 
 
 def build_encoder(config: Config, samples: Samples, recipe: Any, *, view: int = 0) -> nn.Module:
@@ -162,9 +244,18 @@ def build_encoder(config: Config, samples: Samples, recipe: Any, *, view: int = 
         backbone = encoders.build(config.encoder, shape, **config.backbone)
         backbone = encoders.cut(backbone, config.layer, shape) if config.layer else backbone
     if not seen.is_floating_point():
-        return backbone
+        return _weighted(backbone, samples)
     first = encoders.Standardize(shape).measure(seen)
     return encoders.with_width(nn.Sequential(first, backbone), backbone.width)
+
+
+def _weighted(backbone: nn.Module, samples: Samples) -> nn.Module:
+    """The encoder, its tokens weighted by how rare they are in the data, where it weights them."""
+    for module in backbone.modules():
+        if isinstance(module, TokenVectors) and hasattr(samples.x, "document_counts"):
+            counts, texts = samples.x.document_counts(len(module.log_weight))
+            module.measure(counts, texts)
+    return backbone
 
 
 def device(config: Config) -> torch.device:
@@ -178,7 +269,7 @@ def device(config: Config) -> torch.device:
 def untrained(parts: Assembled, *, batches: int = 8) -> nn.Module:
     """The encoder before training, its batch norms calibrated on a few batches: the fair baseline."""
     torch.manual_seed(parts.config.seed)
-    encoder = build_encoder(parts.config, parts.samples, parts.recipe).to(device(parts.config))
+    encoder = whole_encoder(parts.config, parts.samples, parts.recipe).to(device(parts.config))
     return calibrate(encoder, parts.config, parts.samples, parts.recipe, batches=batches)
 
 
@@ -195,11 +286,41 @@ def calibrate(encoder: nn.Module, config: Config, samples: Samples, recipe: Any,
     return encoder.eval()
 
 
+def _check_negatives(name: str, method: Any, recipe: Any) -> None:
+    if not recipe.negatives:
+        return
+    if method.objective is None or "hard_negatives" not in method.declared() or method.target != "online":
+        raise ValueError(
+            f"{name} takes no explicit negatives, and the data has {recipe.negatives} of each sample. Use simcse or "
+            "quick_thought (info_nce), or leave them out with --view.negatives 0."
+        )
+
+
+def _check_dropout(config: Config, encoder: nn.Module, recipe: Any) -> None:
+    """Refuse views that differ by the encoder's dropout where it has none: they would be equal."""
+    rates = [module.p for module in encoder.modules() if isinstance(module, nn.Dropout)]
+    if recipe.by_encoder and METHODS[config.method].trains and not any(rates):
+        raise ValueError(
+            f"The views {config.views!r} are the same sample twice and differ by the encoder's dropout alone, but "
+            f"{config.encoder} has none. Use --encoder transformer, hf:MODEL, or other views."
+        )
+
+
 def _check_modalities(method: str, views: str, samples: Samples) -> None:
     if views == "captions" and samples.captions is None:
         raise ValueError(
             f"{method} compares images with their captions, and {samples.source} has none. Put a captions.csv with the "
             "columns file and caption into the folder of images."
+        )
+    if views == "pairs" and "positive" not in samples.beside:
+        raise ValueError(
+            f"The views 'pairs' compare a text with its positive, and {samples.source} has none. Give "
+            "text:FILE,pairs=next for consecutive sentences, or pairs:FILE.tsv."
+        )
+    if METHODS[method].learner == "context" and views not in ("pairs", *TWO_MODALITIES):
+        raise ValueError(
+            f"{method} compares a text with its context: give text:FILE,pairs=next or pairs:FILE.tsv, not the views "
+            f"{views!r}."
         )
     if METHODS[method].learner == "two_modal" and views not in TWO_MODALITIES:
         raise ValueError(
@@ -248,7 +369,7 @@ def _order(samples: Samples, count: int, *, seed: int) -> Tensor:
 
 def trained(run: Run) -> Assembled:
     """The parts of a finished run with its weights: the best, where a criterion was set, or the last."""
-    parts = assemble(run.config, start=False)
+    parts = assemble(run.config, start=False, tokens=tokens_of(run))
     checkpoint = run.load(best=True)
     if checkpoint is None:
         raise FileNotFoundError(f"{run.path} has no checkpoint yet: train it first, or continue it with --resume.")
@@ -272,7 +393,7 @@ def trained_encoder(run: Run) -> tuple[nn.Module, Any, dict[str, Any]]:
     x = torch.zeros(2, *facts["shape"], dtype=dtype)
     stand_in = Samples(x, facts["kind"])
     recipe = views.build(config.views, **config.view).fitted(x)
-    encoder = build_encoder(config, stand_in, recipe)
+    encoder = whole_encoder(config, stand_in, recipe)
     prefix = "model.encoder."
     weights = {
         name.removeprefix(prefix): value for name, value in checkpoint.tensors.items() if name.startswith(prefix)

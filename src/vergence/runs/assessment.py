@@ -16,7 +16,7 @@ from vergence.diagnostics.measures import plain
 from vergence.diagnostics.merging import State
 from vergence.diagnostics.recommendations import recommendations
 from vergence.methods import customized
-from vergence.runs import finetuned, hits, results
+from vergence.runs import finetuned, hits, results, sentences
 from vergence.runs.accuracies import (
     Judgment,
     accuracies,
@@ -38,10 +38,19 @@ CERTIFIED = 300  # rows of anyone's embeddings that theorems are held against, a
 
 
 def of_run(
-    run: Run, *, protocol: str = "lbfgs", layers: bool = False, saying: Callable[[str], None] = lambda text: None
+    run: Run,
+    *,
+    protocol: str = "lbfgs",
+    layers: bool = False,
+    evaluate: tuple[str, ...] = (),
+    saying: Callable[[str], None] = lambda text: None,
 ) -> Results:
-    """Diagnose a run from its files alone, and leave its results among them; ``saying`` is told what is done now."""
+    """Diagnose a run from its files alone, and leave its results among them; ``saying`` is told what is done now.
+
+    Runs on texts are judged on ``evaluate`` too, or on what their config names.
+    """
     config, file = run.config, run.path / "features.safetensors"
+    evaluate = evaluate or config.evaluate
     if not file.exists():
         raise FileNotFoundError(
             f"{run.path} has no features yet: `vergence train --run {run.path} --resume` makes them."
@@ -63,6 +72,7 @@ def of_run(
         seed=config.seed,
         projector=_projector(run),
         compared=method.compares,
+        words=features.stored(file).get("test_words"),
         **(method.reading() if scaled else {}),
     )
     judged = judgeable(train, test)
@@ -82,6 +92,7 @@ def of_run(
         gains=hits.gains(right),
         few_labels=tuple(row for name, arrays in sets.items() for row in few_labels(name, arrays)),
         layers=tuple(probed_layers(run, protocol=protocol)) if layers else (),
+        sentences=sentences.of_run(run, evaluate, saying) if evaluate else (),
         changes=since_the_start(run, train, test),
         finetuning=finetuned.read_all(run),
         facts=run.read_json("samples.json") or {},

@@ -125,6 +125,19 @@ class Gain(Record, frozen=True):
         return self.first - self.second
 
 
+class Judged(Record, frozen=True):
+    """An encoder of texts on one set of evaluation data: a correlation, an accuracy or a measure of retrieval."""
+
+    features: str
+    data: str
+    measure: str
+    set: str
+    value: float
+    low: float
+    high: float
+    n: int
+
+
 class Layer(Record, frozen=True):
     """A linear probe after one layer."""
 
@@ -213,6 +226,7 @@ class Results(Record, frozen=True, kw_only=True, omit_defaults=False):
     accuracy: tuple[Score, ...] = ()
     gains: tuple[Gain, ...] = ()
     few_labels: tuple[Score, ...] = ()
+    sentences: tuple[Judged, ...] = ()
     layers: tuple[Layer, ...] = ()
     changes: Changes | None = None
     finetuning: tuple[FineTuning, ...] = ()

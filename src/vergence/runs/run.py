@@ -247,7 +247,7 @@ class Run:
 
 
 # What may differ between a run and its continuation without changing what was computed so far.
-RESUMABLE = {"workers", "device", "saving.every", "saving.keep", "track"}
+RESUMABLE = {"evaluate", "workers", "device", "saving.every", "saving.keep", "track"}
 
 # What an overwritten run loses; whatever else lies in its directory stays.
 CLEARED = (
@@ -265,6 +265,8 @@ CLEARED = (
     "results.json",
     "report.html",
     "samples.json",
+    "tokenizer.json",
+    "tokens.json",
 )
 
 

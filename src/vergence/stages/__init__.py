@@ -22,6 +22,8 @@ GLOSSARY = {
     "glob of Parquet shards",
     "others": "more runs or files: all are examined, and ranked by every label-free score",
     "layers": "a linear probe after every layer of a run's encoder and projector too",
+    "evaluate": "data that an encoder of texts is judged on: pairs:FILE with scores (STS) or without (retrieval), "
+    "text:FILE with labels (SentEval); part=dev, folds=10 and column=NAME may follow a comma",
     "protocol": "how linear probes are fitted: lbfgs with a chosen penalty, or saga as Tschannen et al. do it",
     "labels": "a file with a label for each row; for finetune how many labels are used: 1%, 10%, 5-per-class, 200, all",
     "draws": "draws of which samples are labeled",

@@ -9,7 +9,7 @@ from vergence import report
 from vergence.diagnostics import selection
 from vergence.diagnostics.selection import Ranking, unlike
 from vergence.methods import customized
-from vergence.runs import results
+from vergence.runs import results, sentences
 from vergence.runs.results import TRAINED, Answer, Results
 from vergence.runs.run import Run, write_bytes
 
@@ -71,6 +71,10 @@ def cells(run: Run) -> dict[str, str]:
             line[f"{row.classifier}, {row.labels}"] = f"{row.accuracy:.3f}"
     for tuned in found.finetuning if found else ():
         line[f"fine-tuned, {tuned.labels}"] = f"{tuned.scores[0].accuracy:.3f}"
+    for judged in found.sentences if found else ():
+        if judged.features in (TRAINED, sentences.WORDS) and judged.set in ("all", "mean"):
+            beside = "" if judged.features == TRAINED else f" of {judged.features}"
+            line[f"{judged.data}, {judged.measure}{beside}"] = f"{judged.value:.3f}"
     if found and found.thermometer and found.thermometer.position is not None:
         line["thermometer"] = f"{found.thermometer.position:.2f}"
     for name in ("alignment", "uniformity", "effective_rank"):

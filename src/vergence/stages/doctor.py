@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
 import numpy as np
 from torch import Tensor, nn
 
@@ -15,19 +16,21 @@ from vergence.diagnostics import thermometer
 from vergence.diagnostics.alarms import alarmed, check_alarms
 from vergence.diagnostics.arrays import Array
 from vergence.report.plain import spoken
-from vergence.runs import mapping, results
+from vergence.runs import mapping, results, sentences
 from vergence.runs.assessment import of_arrays, of_run, of_state
 from vergence.runs.mapping import are_shards, shard_files
 from vergence.runs.progress import Progress
-from vergence.runs.results import Answer, Results, record
+from vergence.runs.results import TRAINED, Answer, Results, record
 from vergence.runs.run import Run
 from vergence.stages import compare
 
+NAMED = 300  # characters of a text that a page shows
 WIDTH = 128  # dimensions of the embeddings that a loss alone is taken to come from
 
 # Which options each kind of target uses; any other is refused by name.
 USED = {
-    "run": {"layers", "protocol"},
+    "run": {"layers", "protocol", "evaluate"},
+    "model": {"data", "labels", "evaluate", "output", "protocol"},
     "several": {"labels", "drop_nan", "layers", "protocol"},
     "embeddings": {
         "labels", "second_view", "z1", "z2", "objective", "loss", "batch", "drop_nan", "output", "protocol",
@@ -41,6 +44,7 @@ USED = {
 KINDS = {
     "run": "a run, which has labels, views and a loss of its own",
     "several": "several runs or files",
+    "model": "a folder of a pretrained model of texts",
     "embeddings": "embeddings",
     "encoder": "an encoder",
     "loss": "a loss alone",
@@ -68,6 +72,7 @@ def doctor(
     protocol: Literal["lbfgs", "saga"] = "lbfgs",
     processes: int = 1,
     engine: Literal["processes", "ray"] = "processes",
+    evaluate: tuple[str, ...] = (),
     **hyperparameters: Any,
 ) -> Answer:
     """Say what you have: a run, anyone's embeddings, or a loss alone; the verdict first, then its evidence.
@@ -76,7 +81,8 @@ def doctor(
     embeddings of two views of the same samples (``second_view`` pairs ``target`` itself with another view). From
     Python, ``target`` may be an encoder, with the ``data`` to encode. With ``others``, runs or files, all are ranked;
     but a folder or a glob of Parquet files, or several whose names differ in a number only, are the shards of one set:
-    ``processes``, or Ray with ``--engine ray``, look through them together.
+    ``processes``, or Ray with ``--engine ray``, look through them together. A run on texts, or a folder of
+    sentence-transformers or of a Hugging Face model, is judged on ``evaluate`` as well.
     """
     check_alarms(fail_on)
     given = {
@@ -84,6 +90,7 @@ def doctor(
         "batch": batch, "width": None if width == WIDTH else width, "drop_nan": drop_nan or None, "output": output,
         "data": data, "layers": layers or None, "protocol": None if protocol == "lbfgs" else protocol,
         "processes": None if processes == 1 else processes, "engine": None if engine == "processes" else engine,
+        "evaluate": evaluate or None,
     }  # fmt: skip
     kind = target_kind(target, others)
     refuse_unused(kind, {name for name, value in given.items() if value is not None})
@@ -99,9 +106,11 @@ def doctor(
         return _answer(found, fail_on)
     if kind == "run":
         assert target is not None
-        found = of_run(Run(target), protocol=protocol, layers=layers)
+        found = of_run(Run(target), protocol=protocol, layers=layers, evaluate=evaluate)
         page = pages.write(target)
         return _answer(found, fail_on, f"Rewritten: {Path(target) / results.FILE}, {page}")
+    if kind == "model":
+        return _of_model(Path(str(target)), data, _labels(labels), evaluate, fail_on, output, protocol)
     if isinstance(target, nn.Module):
         target = features.encoded(target, _embeddings(data, drop_nan=drop_nan))
     h, z1, z2 = (_embeddings(source, drop_nan=drop_nan) for source in (target, z1, z2))
@@ -110,6 +119,22 @@ def doctor(
     known = _labels(labels)
     options = {"objective": objective, "loss": loss, "batch": batch, "protocol": protocol, **hyperparameters}
     found = of_arrays(h, z1=z1, z2=z2, labels=known, **options)
+    return _answer(found, fail_on, *(_paged(found, h, known, Path(output)) if output is not None else ()))
+
+
+def _of_model(
+    folder: Path, data: Any, labels: Any, evaluate: tuple[str, ...], fail_on: str, output: Path | None, protocol: str
+) -> Answer:
+    """A pretrained model of texts: the rows that it makes of ``data``, or of the texts that it is evaluated on."""
+    texts, known = sentences.texts_for(data, evaluate)
+    known = labels if labels is not None else known
+    reader, _ = sentences.model_reader(folder)
+    h = reader(texts)
+    found = of_arrays(h, labels=known, words=sentences.word_facts(texts), protocol=protocol)
+    encoders: dict[str, Any] = {TRAINED: reader, **sentences.beside(reader.encoder, reader.tokens, reader.length)}
+    judged = sentences.evaluated(evaluate, encoders, None)
+    named = tuple(text[:NAMED] for text in texts[: features.THUMBNAILS])
+    found = msgspec.structs.replace(found, sentences=judged, kind="text", names=named)
     return _answer(found, fail_on, *(_paged(found, h, known, Path(output)) if output is not None else ()))
 
 
@@ -171,6 +196,8 @@ def target_kind(target: Any, others: tuple[str, ...] = ()) -> str:
         return "loss"
     if isinstance(target, nn.Module):
         return "encoder"
+    if sentences.is_model(target):
+        return "model"
     return "run" if _is_run(target) else "embeddings"
 
 

@@ -25,6 +25,10 @@ from vergence.runs.progress import Progress
 from vergence.runs.results import Answer
 from vergence.runs.run import Run
 
+# Options of the data a run was trained on that say which samples were taken, not how they are read.
+NOT_INHERITED = (
+    "limit", "validation", "memory", "labels", "name", "pairs", "above", "scale", "column", "by_line", "tokens",
+)  # fmt: skip
 SHOWN = 5  # skipped files that are named; all of them are in the values
 PORTION = 65_536  # rows of a file in a folder of embeddings, where the data are not in shards of their own
 
@@ -139,7 +143,7 @@ def _samples(
     """The samples that are asked for, and a word for them."""
     if not files and data is None:
         split = split or "all"
-        return assembly.load(place.config, split, unread=True), split
+        return assembly.load(place.config, split, unread=True, tokens=assembly.tokens_of(place)), split
     if files and all(Path(file).suffix.lower() in SUFFIXES for file in files):
         if split is not None:
             raise ValueError("--split would not be used: files that are named are all written.")
@@ -148,7 +152,10 @@ def _samples(
         return made, Path(files[0]).stem if len(files) == 1 else "files"
     source = data if data is not None else _named(files)
     split = split or "all"
-    made = sources.load(source, split=split, fewest=1, unread=True, **inherited(place.config, source, facts))
+    options = inherited(place.config, source, facts)
+    if sources.parts(source.split(",")[0])[0] in assembly.TEXTS:
+        options["tokens"] = assembly.tokens_of(place) or "word"
+    made = sources.load(source, split=split, fewest=1, unread=True, **options)
     stem = re.sub(r"\W+", "_", Path(sources.parts(source.split(",")[0])[1]).stem) or sources.parts(source)[0]
     return made, stem if split == "all" else f"{stem}_{split}"
 
@@ -176,9 +183,7 @@ def inherited(config: Any, source: str, facts: dict[str, Any]) -> dict[str, Any]
     found = {}
     if sources.parts(config.data.split(",")[0])[0] == name:  # the same kind of source: read in the same way
         own = sources.settled(config.data, {})[2]
-        found = {
-            key: value for key, value in own.items() if key not in ("limit", "validation", "memory", "labels", "name")
-        }
+        found = {key: value for key, value in own.items() if key not in NOT_INHERITED}
     if facts["kind"] == "image":
         found |= {"size": facts["shape"][-1], "channels": facts["shape"][0]}
     if facts["kind"] == "text":

@@ -14,10 +14,11 @@ from torch import Tensor
 from vergence import config as configs
 from vergence import evaluation, features
 from vergence.config import Config
+from vergence.data import tokens
 from vergence.diagnostics import SCALES, alignment, effective_rank, thermometer, uniformity
 from vergence.learning import collectives, loop, optimizers
 from vergence.learning.collectives import gather
-from vergence.runs import assembly, assessment, launch, precision, starting
+from vergence.runs import assembly, assessment, launch, precision, sentences, starting
 from vergence.runs.assembly import Assembled
 from vergence.runs.progress import Progress
 from vergence.runs.results import Answer
@@ -55,12 +56,16 @@ def train(
     with launch.Signals(patient=False, saying=lambda: "Stopped before training began; nothing was changed."):
         together = launch.joined()
         usable = precision.usable(settings, assembly.device(settings))
-        parts = assembly.assemble(usable, start=not (resume and Run(run).saved))
+        stored = tokens.stored(Path(run)) if resume else None
+        parts = assembly.assemble(usable, start=not (resume and Run(run).saved), tokens=stored)
         if len(parts.test) < 2:
             few = f"{len(parts.samples) + len(parts.test)} samples, too few to hold two of them out for the diagnosis"
             raise ValueError(f"{parts.config.data} gives {few}: about 10 are the least.")
         leads = collectives.rank() == 0
         place = Run.create(run, parts.config, overwrite=overwrite, resume=resume) if leads else Run(run)
+        if leads and parts.samples.tokens is not None:
+            for name, content in tokens.files(parts.samples.tokens).items():
+                place.write_text(name, content)
     if devices > 1 and not together:
         del parts  # the processes load the data and build the model themselves
         gc.collect()
@@ -233,6 +238,8 @@ def freeze(parts: Assembled, run: Run) -> None:
     pictures = features.thumbnails(parts.test) | features.viewed(parts.test, recipe, test, seed=parts.config.seed)
     stacks, rows = features.of_views(learner.encoder, parts.test, recipe, seed=parts.config.seed)
     views = {"test_views": stacks, "test_views_rows": rows}
+    if parts.test.kind == "text" and parts.test.names is not None and test.rows is not None:
+        views["test_words"] = sentences.word_facts([parts.test.names[row] for row in test.rows.tolist()])
     trained = {**train.tensors("train"), **test.tensors("test"), **views, **pictures}
     features.save(run.path / "features.safetensors", trained)
     run.write_json("samples.json", _facts(parts))
@@ -245,6 +252,8 @@ def freeze(parts: Assembled, run: Run) -> None:
             baselines |= made.tensors(f"untrained_{split}")
         if samples.kind != "text":
             baselines |= features.raw(samples, parts.recipe, limit=BASELINE_SAMPLES).tensors(f"raw_{split}")
+    if parts.samples.kind == "text" and parts.samples.names is not None:
+        baselines |= sentences.counts_of(parts.samples)
     features.save(run.path / "baselines.safetensors", baselines)
 
 

@@ -15,7 +15,7 @@ from vergence.views.outside import from_callable, returns_recipe
 from vergence.views.recipe import Recipe, View
 from vergence.views.series import series
 from vergence.views.tabular import tabular
-from vergence.views.text import text
+from vergence.views.text import dropout, pairs, text
 
 VIEWS = Table(
     "view recipe",
@@ -30,6 +30,8 @@ VIEWS = Table(
         "tabular": tabular,
         "series": series,
         "text": text,
+        "pairs": pairs,
+        "dropout": dropout,
     },
     room="views",
 )
@@ -62,6 +64,7 @@ GLOSSARY = {
     "scaling": "Largest relative change of a channel's values.",
     "jitter": "Standard deviation of the noise, as a share of the channel's own.",
     "dropout": "Probability that a channel (series) or a token (text) is lost.",
+    "negatives": "How many hard negatives of each sample are used; -1 for as many as the data has.",
     "mask": "Largest share of the time that is set to 0.",
     "swap": "Probability that two neighboring tokens change places.",
 }

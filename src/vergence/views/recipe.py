@@ -11,6 +11,7 @@ from vergence.counters import split
 from vergence.types import Keys
 
 Kind = Literal["image", "vector", "series", "text", "any"]
+NEGATIVE = "negative"  # the group of views that are hard negatives
 Draw = Callable[[Tensor, Tensor], Tensor]
 
 FORMS = {
@@ -46,7 +47,8 @@ class Recipe:
     There may be any number of views, of one kind or of several: two large and six small crops, or an image and its
     caption. A function in ``draws`` stands for a :class:`View` that it draws from ``x``; views to be compared with all
     others come first. All randomness is a function of a sample's key and the number of the view, so the same key gives
-    the same view, bit for bit, in any batch.
+    the same view, bit for bit, in any batch. ``by_encoder`` says that the views differ only by the encoder's own
+    dropout. Views of the group ``negative`` come last, and are hard negatives.
     """
 
     kind: Kind
@@ -54,6 +56,7 @@ class Recipe:
     unvaried: Callable[[Tensor], Tensor]
     description: str
     refit: "Callable[[Tensor], Recipe] | None" = None
+    by_encoder: bool = False
 
     def __post_init__(self) -> None:
         if not self.draws:
@@ -70,6 +73,11 @@ class Recipe:
         names = [view.group for view in self.views]
         order = list(dict.fromkeys(names))
         return tuple(order.index(name) for name in names)
+
+    @property
+    def negatives(self) -> int:
+        """How many of the views are hard negatives."""
+        return sum(view.group == NEGATIVE for view in self.views)
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -93,6 +101,7 @@ class Recipe:
         found = {}
         for name in self.fields:
             values = getattr(samples, name, None)
+            values = samples.beside.get(name) if values is None and hasattr(samples, "beside") else values
             if values is None:
                 raise ValueError(f"The views {self.description!r} need {name}, and {samples.source} has none.")
             found[name] = values[indices].to(device)

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from vergence.counters import split, uniform
 from vergence.types import Keys
-from vergence.views.recipe import Recipe, plain, require
+from vergence.views.halves import same
+from vergence.views.recipe import NEGATIVE, Recipe, View, plain, require
 
 Tokens = Int[Tensor, "n t"]
 
@@ -31,7 +32,31 @@ def text(*, crop: float = 0.7, dropout: float = 0.1, swap: float = 0.1) -> Recip
     return Recipe("text", (draw, draw), plain, f"span {crop:g} + dropout {dropout:g} + swap {swap:g}")
 
 
+def pairs(*, negatives: int = -1, dropout: float = 0.1, crop: float = 1.0, swap: float = 0.0) -> Recipe:
+    """A text and its positive, with some tokens left out, and as many hard negatives as the data has.
+
+    The positive is the next sentence (``text:FILE,pairs=next``) or a column of a table (``pairs:FILE.tsv``).
+    """
+    negatives = max(0, negatives)
+    draw = text(crop=crop, dropout=dropout, swap=swap).draws[0]
+    hard = [View(draw, group=NEGATIVE, field=f"negative_{number}") for number in range(1, negatives + 1)]
+    views = (View(draw), View(draw, field="positive"), *hard)
+    lost = f", {dropout:g} of the tokens lost" if dropout else ""
+    return Recipe("text", views, plain, f"text and positive{f' and {negatives} negatives' * bool(negatives)}{lost}")
+
+
+def dropout() -> Recipe:
+    """The same sample twice: what differs is the encoder's own dropout, whose masks follow from the seed and the step.
+
+    References:
+        Gao et al. (2021), SimCSE, Sec. 3. https://arxiv.org/abs/2104.08821
+    """
+    return Recipe("any", (same, same), plain, "the sample itself, under two dropout masks", by_encoder=True)
+
+
 def _view(x: Tokens, keys: Keys, *, crop: float, dropout: float, swap: float) -> Tokens:
+    if crop == 1 and not dropout and not swap:
+        return x
     keys = keys.to(x.device)
     span = _span(x, uniform(split(keys, SPAN), 2), crop)
     kept = span & (uniform(split(keys, DROPPED), x.shape[1]) >= dropout)

@@ -92,7 +92,7 @@ def sharded(
         places, listings, skipped = _listed(form, places, spool, str(options["column"]), source)
     roles = _agreed(places, listings)
     x = _stored(form, places, listings, roles, spool, index, {**options, "lanes": lanes, "window": window})
-    given = {"labels": Field(x, "labels")} if roles.label else {}
+    given: dict[str, Any] = {"labels": Field(x, "labels")} if roles.label else {}
     given |= {"captions": Field(x, "captions")} if roles.caption else {}
     classes = x.reading.classes if roles.label else ()
     kind = x.reading.kind

@@ -37,6 +37,7 @@ from vergence.diagnostics.faults.rows import (
     quantization,
     too_few_rows,
 )
+from vergence.diagnostics.faults.texts import anisotropy, by_frequency, by_length
 from vergence.tables import Table
 
 FAULTS = Table(
@@ -53,6 +54,9 @@ FAULTS = Table(
         "heavy-tailed lengths": heavy_tailed_lengths,
         "dominant direction": dominant_direction,
         "column scales": column_scales,
+        "anisotropy": anisotropy,
+        "length bias": by_length,
+        "frequency bias": by_frequency,
         "constant offset": constant_offset,
         "extreme scale": extreme_scale,
         "no structure": no_structure,

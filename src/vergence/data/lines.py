@@ -1,0 +1,117 @@
+"""Files of lines: columns separated by tabs, .gz or not; what is wrong is said with the number of the line."""
+
+import gzip
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from vergence.data.files import existing_file
+from vergence.data.ragged import Column
+
+LARGE = 2**30  # bytes of a file from which on its texts stay there
+
+
+@dataclass
+class Rows:
+    """The rows of a file: cells of the small columns, texts, the number of each line, and which lines were empty."""
+
+    cells: dict[str, list[str]]
+    texts: dict[str, Sequence[str]]
+    numbers: np.ndarray
+    empty: list[int] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def skipped(self) -> tuple[tuple[str, str], ...]:
+        """Empty lines, in one entry."""
+        if not self.empty:
+            return ()
+        named = ", ".join(map(str, self.empty[:5])) + (f" and {len(self.empty) - 5} more" * (len(self.empty) > 5))
+        return ((f"line{'s' * (len(self.empty) > 1)} {named}", "empty"),)
+
+
+def lines_of(file: Path) -> Iterator[tuple[int, int, str]]:
+    """Number, first byte and content of every line; a byte that is not UTF-8 is an error that names its line."""
+    offset, number = 0, 0
+    try:
+        with gzip.open(file) if file.suffix == ".gz" else open(file, "rb") as stream:
+            for number, raw in enumerate(stream, 1):
+                yield number, offset, raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+                offset += len(raw)
+    except UnicodeDecodeError as error:
+        wide = " It begins as UTF-16 does: save it as UTF-8." if error.object[:2] in (b"\xff\xfe", b"\xfe\xff") else ""
+        found = f"line {number} holds the byte {error.object[error.start]:#x}"
+        raise ValueError(f"{file} is not UTF-8 text: {found}.{wide}") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile, OverflowError) as error:
+        raise ValueError(f"{file} is damaged after line {number}: {error}") from error
+
+
+def read(path: str, names: "Header", *, by_line: bool = False) -> Rows:
+    """The rows of a file whose columns ``names`` finds; ``by_line`` or a large file leaves the texts where they are."""
+    file = existing_file(path)
+    stays = by_line or file.stat().st_size > LARGE
+    if stays and file.suffix == ".gz":
+        raise ValueError(f"{path} is too large to be held in memory, and lines of a .gz cannot be found: unpack it.")
+    rows, empty, header = [], [], None
+    cells: dict[str, list[str]] = {}
+    for number, offset, line in lines_of(file):
+        if not line.strip():
+            empty.append(number)
+            continue
+        parts = line.split("\t")
+        if header is None:
+            header = names.found(parts, path)
+            cells = {name: [] for name in header.columns if not (stays and name in header.texts)}
+            if header.named:
+                continue
+        if len(parts) != header.width:
+            raise ValueError(
+                f"{path}, line {number}: {len(parts)} column{'s' * (len(parts) != 1)}, but the first line has "
+                f"{header.width}."
+            )
+        for name, column in cells.items():
+            column.append(parts[header.columns[name]])
+        missing = next((name for name in header.texts if not parts[header.columns[name]].strip()), None)
+        if missing is not None:
+            if header.width > 1 and len(header.texts) > 1:
+                raise ValueError(f"{path}, line {number}: the column {missing} is empty.")
+            empty.append(number)
+            for column in cells.values():
+                column.pop()
+            continue
+        rows.append((number, offset, offset + len(line.encode()) + 3 * (number == 1)))
+    if header is None or not rows:
+        raise ValueError(f"There is no text in {path}: {len(empty)} lines, all of them empty or a header.")
+    places = np.array(rows, np.int64)
+    texts: dict[str, Sequence[str]] = {}
+    for name in header.texts:
+        place = Column(file, places[:, 1], places[:, 2], header.columns[name])
+        texts[name] = place if stays else cells.pop(name)
+    return Rows(cells, texts, places[:, 0], empty)
+
+
+@dataclass(frozen=True)
+class Found:
+    """Which column is what: ``texts`` are columns of texts, ``named`` whether the first line names them."""
+
+    columns: dict[str, int]
+    texts: tuple[str, ...]
+    width: int
+    named: bool
+
+
+class Header:
+    """How the columns of a file are recognized, in its first line or by their number."""
+
+    def found(self, first: list[str], path: str) -> Found:
+        raise NotImplementedError
+
+
+def position(header: Sequence[str], names: Iterable[str]) -> int | None:
+    """The first column of a header that is called by one of these names."""
+    return next((header.index(name) for name in names if name in header), None)

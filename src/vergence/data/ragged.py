@@ -1,0 +1,150 @@
+"""Rows of tokens of different lengths: in memory one after the other, or read from a file line by line."""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vergence.counters import drawn
+from vergence.data import tokens as tokenizers
+from vergence.data.tokens import PADDING, Tokens
+
+COUNTED = 200_000  # lines of a file too large for memory in which words are counted
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """Rows of tokens in memory. ``x[indices]`` is int64 ``[n, t]``, t the longest of these rows; padding is behind."""
+
+    flat: Tensor
+    starts: Tensor
+    lengths: Tensor
+    longest: int
+    itemsize: int = 4
+
+    @classmethod
+    def of(cls, texts: Sequence[str], tokens: Tokens, length: int) -> "Ragged":
+        """Texts as rows of their first ``length`` tokens."""
+        flat, sizes = tokenizers.flat(texts, tokens, length)
+        lengths = torch.from_numpy(sizes).long()
+        return cls(torch.from_numpy(flat), lengths.cumsum(0) - lengths, lengths, length)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return len(self.starts), self.longest
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __getitem__(self, indices: Tensor) -> Tensor:
+        lengths = self.lengths[indices]
+        place = torch.arange(int(lengths.max()) if len(lengths) else 1)
+        real = place < lengths[:, None]
+        where = (self.starts[indices][:, None] + place) * real
+        return torch.where(real, self.flat[where].long(), PADDING)
+
+    def take(self, indices: Tensor) -> "Ragged":
+        """Some of the rows; nothing is copied but their places."""
+        return replace(self, starts=self.starts[indices], lengths=self.lengths[indices])
+
+    def first_pass(self, *, keep: bool) -> tuple[None, dict[int, str]]:
+        """Everything was read already."""
+        return None, {}
+
+    def document_counts(self, vocabulary: int) -> tuple[Tensor, int]:
+        """In how many rows each token occurs, and how many rows there are."""
+        return counted([self[part] for part in torch.arange(len(self)).split(16384)], vocabulary), len(self)
+
+
+@dataclass(frozen=True)
+class Column(Sequence[str]):
+    """One column of a file as texts that are read when they are asked for, by the byte at which their line begins."""
+
+    file: Path
+    offsets: np.ndarray
+    ends: np.ndarray
+    position: int
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def __getitem__(self, index: int) -> str:  # type: ignore[override]
+        return next(self.several([index]))
+
+    def take(self, indices: Tensor) -> "Column":
+        rows = indices.numpy()
+        return replace(self, offsets=self.offsets[rows], ends=self.ends[rows])
+
+    def several(self, rows: Sequence[int]) -> Iterator[str]:
+        """Texts of some rows; the file is open only meanwhile."""
+        handle = os.open(self.file, os.O_RDONLY)
+        try:
+            for row in rows:
+                start, end = int(self.offsets[row]), int(self.ends[row])
+                line = os.pread(handle, end - start, start).decode("utf-8-sig", "replace")
+                yield line.rstrip("\r\n").split("\t")[self.position]
+        finally:
+            os.close(handle)
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Rows of tokens of a file too large for memory: lines are read and tokenized batch by batch."""
+
+    texts: Column
+    tokens: Tokens
+    longest: int
+    itemsize: int = 4
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return len(self), self.longest
+
+    @property
+    def lengths(self) -> Tensor:
+        """Bytes of each line, which order texts as their numbers of tokens would."""
+        return torch.from_numpy(self.texts.ends - self.texts.offsets)
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def __getitem__(self, indices: Tensor) -> Tensor:
+        rows = self.tokens.encode(list(self.texts.several(indices.tolist())), self.longest)
+        found = torch.full((len(rows), max(map(len, rows), default=1)), PADDING)
+        for row, made in zip(found, rows, strict=True):
+            row[: len(made)] = torch.tensor(made)
+        return found
+
+    def take(self, indices: Tensor) -> "Lines":
+        return replace(self, texts=self.texts.take(indices))
+
+    def first_pass(self, *, keep: bool) -> tuple[None, dict[int, str]]:
+        """Lines were checked when their places were found."""
+        return None, {}
+
+    def document_counts(self, vocabulary: int) -> tuple[Tensor, int]:
+        """In how many of some drawn rows each token occurs, and how many those are."""
+        rows = drawn(len(self), COUNTED)
+        return counted([self[part] for part in rows.split(4096)], vocabulary), len(rows)
+
+
+def counted(batches: Sequence[Tensor], vocabulary: int) -> Tensor:
+    """In how many rows of padded batches each token occurs, padding left out."""
+    total = torch.zeros(vocabulary, dtype=torch.int64)
+    for tokens in batches:
+        ordered = tokens.sort(dim=1).values
+        first = torch.ones_like(ordered, dtype=torch.bool)
+        first[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+        total += ordered[first & (ordered != PADDING)].bincount(minlength=vocabulary)[:vocabulary]
+    return total
+
+
+def rows_of(texts: Sequence[str], tokens: Tokens, length: int) -> "Ragged | Lines":
+    """Texts as rows of tokens: in memory, or from the file where they are too large for it."""
+    if isinstance(texts, Column):
+        return Lines(texts, tokens, length)
+    return Ragged.of(texts, tokens, length)

@@ -1,0 +1,109 @@
+"""Folders of sentence-transformers: read without that library, and written so that it loads them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from vergence.data import tokens as tokenizers
+from vergence.data.tokens import LENGTH, Tokens
+from vergence.encoders.pretrained import Pretrained, language_model
+from vergence.encoders.text_bag import Bag
+
+OURS = "vergence.integrations.sentence_transformers.Encoded"  # the module of encoders that the library does not have
+
+
+class Static(nn.Module):
+    """Averaged vectors of tokens, as the library's StaticEmbedding has them."""
+
+    def __init__(self, vectors: Tensor, shift: int):
+        super().__init__()
+        self.tokens = nn.Embedding.from_pretrained(vectors, freeze=False)
+        self.width, self.shift, self.packs = vectors.shape[1], shift, True
+
+    def forward(self, x: Tensor) -> Tensor:
+        real = (x != 0)[..., None]
+        return (self.tokens((x - self.shift).clamp(min=0)) * real).sum(1) / real.sum(1).clamp(min=1)
+
+
+def read_folder(path: str) -> tuple[nn.Module, Tokens, int]:
+    """The encoder of a folder of sentence-transformers or Hugging Face, its tokenizer, and how many tokens it reads."""
+    folder = Path(path)
+    modules = json.loads((folder / "modules.json").read_text()) if (folder / "modules.json").is_file() else []
+    kinds = [module["type"].rsplit(".", 1)[-1] for module in modules]
+    if kinds[:1] == ["StaticEmbedding"]:
+        return _static(folder / modules[0]["path"])
+    if modules and modules[0]["type"] == OURS:
+        raise ValueError(f"{path} was written by Vergence for an encoder of its own: use the run it came from.")
+    made = tokenizers.of_model(path)
+    return language_model(path), made, made.length
+
+
+def write_folder(path: Path, encoder: Any, tokens: Tokens, length: int) -> list[str]:
+    """Write a folder that ``SentenceTransformer(path)`` loads; the names of its modules."""
+    if isinstance(encoder, Pretrained):
+        return _write_transformer(path, encoder, tokens, length)
+    if not tokens.content:
+        raise ValueError("Hashed tokens have no tokenizer.json, which the folder needs: train with tokens=wordpiece.")
+    if isinstance(encoder, Bag):
+        return _write_static(path, encoder, tokens)
+    return []
+
+
+def _static(folder: Path) -> tuple[nn.Module, Tokens, int]:
+    content = (folder / "tokenizer.json").read_text(encoding="utf-8")
+    weights = load_file(folder / "model.safetensors")
+    vectors = weights.get("embedding.weight", weights.get("embeddings"))
+    if vectors is None:
+        raise ValueError(f"{folder} holds no embedding.weight. It holds: {', '.join(weights)}.")
+    made = tokenizers.from_json(content, name=str(folder), shift=1)
+    return Static(vectors.float(), 1), made, 8 * LENGTH
+
+
+def _write_static(path: Path, encoder: Bag, tokens: Tokens) -> list[str]:
+    """The bag: each token's vector times its weight, averaged by the library as it is here."""
+    path.mkdir(parents=True, exist_ok=True)
+    vectors = encoder.tokens(torch.arange(tokens.vocabulary)).detach()[tokens.shift :].contiguous()
+    save_file({"embedding.weight": vectors.float().cpu()}, path / "model.safetensors")
+    (path / "tokenizer.json").write_text(tokens.content, encoding="utf-8")
+    names = ["sentence_transformers.models.StaticEmbedding"]
+    _write_modules(path, names, [""])
+    return names
+
+
+def _write_transformer(path: Path, encoder: Pretrained, tokens: Tokens, length: int) -> list[str]:
+    path.mkdir(parents=True, exist_ok=True)
+    encoder.model.save_pretrained(path)
+    from transformers import AutoTokenizer
+
+    AutoTokenizer.from_pretrained(tokens.name.removeprefix("hf:")).save_pretrained(path)
+    special = len(encoder.before) + len(encoder.behind)
+    facts = {"max_seq_length": length + special, "do_lower_case": False}
+    (path / "sentence_bert_config.json").write_text(json.dumps(facts, indent=1))
+    pooling = {"mean": "mean_tokens", "first": "cls_token", "last": "lasttoken"}[encoder.pooling]
+    modes = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")
+    flags = {f"pooling_mode_{mode}": mode == pooling for mode in modes}
+    (path / "1_Pooling").mkdir(exist_ok=True)
+    (path / "1_Pooling" / "config.json").write_text(
+        json.dumps({"word_embedding_dimension": encoder.width, **flags, "include_prompt": True}, indent=1)
+    )
+    names = [f"sentence_transformers.models.{kind}" for kind in ("Transformer", "Pooling")]
+    places = ["", "1_Pooling"]
+    if encoder.normalize:
+        names, places = [*names, "sentence_transformers.models.Normalize"], [*places, "2_Normalize"]
+        (path / "2_Normalize").mkdir(exist_ok=True)
+    _write_modules(path, names, places)
+    return names
+
+
+def _write_modules(path: Path, names: list[str], places: list[str]) -> None:
+    rows = [
+        {"idx": number, "name": str(number), "path": place, "type": name}
+        for number, (name, place) in enumerate(zip(names, places, strict=True))
+    ]
+    (path / "modules.json").write_text(json.dumps(rows, indent=1))
+    facts: dict[str, Any] = {"prompts": {}, "default_prompt_name": None, "similarity_fn_name": "cosine"}
+    (path / "config_sentence_transformers.json").write_text(json.dumps(facts, indent=1))

@@ -1,0 +1,77 @@
+"""Encoders of texts: padding changes nothing, weights start at the rarity of words, order matters where it should."""
+
+import math
+
+import pytest
+import torch
+
+from vergence.encoders import build
+from vergence.encoders.pretrained import with_special
+from vergence.encoders.text_transformer import pooled, rotated
+
+TEXTS = {"bag": {}, "bigru": {"pooling": "last", "hidden": 8}, "transformer": {"width": 16, "depth": 2, "heads": 2}}
+
+
+def made(name, **options):
+    torch.manual_seed(0)
+    return build(name, (9,), **{"vocabulary": 50, **TEXTS[name], **options}).eval()
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_padding_changes_nothing(name):
+    encoder, x = made(name), torch.randint(1, 50, (4, 5))
+    padded = torch.cat([x, torch.zeros(4, 4, dtype=torch.int64)], 1)
+    torch.testing.assert_close(encoder(padded), encoder(x))
+
+
+@pytest.mark.parametrize(("name", "matters"), [("bag", False), ("bigru", True), ("transformer", True)])
+def test_the_order_of_words_matters_to_all_but_the_bag(name, matters):
+    encoder, x = made(name), torch.tensor([[3, 4, 5, 6]])
+    assert torch.allclose(encoder(x), encoder(x.flip(1)), atol=1e-5) is not matters
+
+
+def test_a_transformer_without_positions_is_blind_to_order():
+    encoder, x = made("transformer", positions="none"), torch.tensor([[3, 4, 5, 6]])
+    torch.testing.assert_close(encoder(x), encoder(x.flip(1)))
+
+
+def test_products_of_rotated_vectors_depend_on_distance_alone():
+    query, key = torch.randn(2, 1, 8, dtype=torch.float64)
+    turned = rotated(query.expand(6, 8)) @ rotated(key.expand(6, 8)).T
+    torch.testing.assert_close(turned[0, 2], turned[3, 5])
+    torch.testing.assert_close(turned[0, 0], (query @ key.T)[0, 0])
+
+
+def test_a_bag_is_the_mean_of_weighted_vectors():
+    encoder = made("bag")
+    encoder.tokens.measure(torch.full((50,), 3), 99)
+    weight = math.log(100 / 4)
+    expected = weight * encoder.tokens.vectors.weight[torch.tensor([7, 7, 9])].mean(0)
+    torch.testing.assert_close(encoder(torch.tensor([[7, 7, 9, 0]]))[0], expected)
+
+
+def test_only_rows_of_the_batch_have_a_gradient():
+    encoder = made("bag").train()
+    encoder(torch.tensor([[3, 4, 0], [4, 9, 9]])).sum().backward()
+    gradient = encoder.tokens.vectors.weight.grad
+    assert gradient.is_sparse
+    assert gradient.coalesce().indices()[0].tolist() == [3, 4, 9]
+
+
+def test_pooling_takes_the_state_it_names():
+    states, real = torch.arange(12.0).view(2, 3, 2), torch.tensor([[True, True, False], [True, True, True]])
+    assert pooled(states, real, "first").tolist() == [[0, 1], [6, 7]]
+    assert pooled(states, real, "last").tolist() == [[2, 3], [10, 11]]
+    assert pooled(states, real, "mean").tolist() == [[1, 2], [8, 9]]
+
+
+def test_special_tokens_stand_around_each_text():
+    ids, real = with_special(torch.tensor([[6, 7, 0], [6, 7, 8]]), [101], [102])
+    assert ids.tolist() == [[101, 5, 6, 102, 0], [101, 5, 6, 7, 102]]
+    assert real.sum(1).tolist() == [4, 5]
+
+
+@pytest.mark.parametrize("options", [{"pooling": "median"}, {"positions": "spiral"}, {"heads": 3}])
+def test_a_transformer_that_cannot_be_built_is_refused(options):
+    with pytest.raises(ValueError, match=r"median|spiral|multiple of twice"):
+        made("transformer", **options)
