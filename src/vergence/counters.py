@@ -39,8 +39,10 @@ def content_keys(x: Tensor) -> Keys:
 
 def split(keys: Keys, number: int | Keys) -> Keys:
     """New keys, unrelated to the old ones and to those of any other number."""
-    number = torch.as_tensor(number, dtype=torch.int64, device=keys.device)
-    return mixed(mixed(keys) + GOLDEN * (number + 1))
+    if isinstance(number, int):
+        # In Python's own numbers, wrapped as int64 would be: a tensor would be one more copy to the device.
+        return mixed(mixed(keys) + (GOLDEN * (number + 1) + 2**63) % 2**64 - 2**63)
+    return mixed(mixed(keys) + GOLDEN * (number.to(keys.device) + 1))
 
 
 def uniform(keys: Keys, draws: int, *, low: float = 0.0, high: float = 1.0) -> Float[Tensor, "n draws"]:

@@ -37,6 +37,7 @@ def loaded(name):
 
 loaded("triton_tiles")
 triton_pairwise = loaded("triton_pairwise")
+triton_sigmoid = loaded("triton_sigmoid")
 
 FORMS = ("two views", "itself", "two directions", "negatives")
 SIZES = (1, 2, 3, 63, 64, 65, 127, 200, 256)
@@ -261,6 +262,22 @@ def test_objectives_with_negatives_ride_on_it(name, monkeypatch):
     options = {"negatives": directions(70, 5, 7).detach()}
     ours, theirs = (objective_and_gradient(kernel, name, options, monkeypatch) for kernel in ("triton", "torch"))
     torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "temperature", "bias"), [(2, 3, 10.0, -10.0), (65, 20, 10.0, -10.0), (9, 5, 0.1, 3.0)]
+)
+def test_siglip_rides_on_the_tiles(n, d, temperature, bias, monkeypatch):
+    made = []
+    for kernel in ("triton", "torch"):
+        monkeypatch.setattr(pairwise, "KERNEL", kernel)
+        learned = [torch.tensor(value, dtype=torch.float64, requires_grad=True) for value in (temperature, bias)]
+        inputs = [directions(n, d, seed) for seed in (3, 4)]
+        loss = objectives.siglip(*inputs, temperature=learned[0], bias=learned[1])
+        made.append((loss.detach(), *torch.autograd.grad(loss, [*inputs, *learned])))
+    torch.testing.assert_close(*made)
+    scores = (inputs[0] @ inputs[1].T * temperature + bias) * (2 * torch.eye(n) - 1)
+    torch.testing.assert_close(made[0][0], -torch.nn.functional.logsigmoid(scores).sum().detach() / n)
 
 
 def objective_and_gradient(kernel, name, options, monkeypatch):

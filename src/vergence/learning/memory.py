@@ -16,10 +16,12 @@ class Queue(nn.Module):
         super().__init__()
         self.register_buffer("keys", torch.zeros(size, width))
         self.register_buffer("pushed", torch.zeros((), dtype=torch.int64))
+        self.filled = 0  # how many keys are held: known here too, since to ask an accelerator is to wait for it
+        self.register_load_state_dict_post_hook(_count_filled)
 
     def negatives(self) -> Tensor:
         """The keys held now, at most ``size`` of them, without gradient. A copy: a later push does not change it."""
-        return self.keys[: min(int(self.pushed), len(self.keys))].clone()
+        return self.keys[: self.filled].clone()
 
     @torch.no_grad()
     def push(self, keys: Tensor) -> None:
@@ -29,6 +31,11 @@ class Queue(nn.Module):
         places = (self.pushed + torch.arange(len(keys), device=keys.device)) % len(self.keys)
         self.keys[places] = keys.detach().to(self.keys.dtype)
         self.pushed += len(keys)
+        self.filled = min(self.filled + len(keys), len(self.keys))
+
+
+def _count_filled(queue: Queue, _: object) -> None:
+    queue.filled = min(int(queue.pushed), len(queue.keys))
 
 
 class MovingAverage(nn.Module):

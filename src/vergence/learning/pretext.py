@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from vergence.constants import constant
 from vergence.learning.collectives import gather
 from vergence.learning.problem import OneEncoder, Problem
 from vergence.methods import Method
@@ -87,7 +88,7 @@ def lab(x: Tensor) -> tuple[Tensor, Tensor]:
         CIE 15:2004; the white point is D65.
     """
     linear = torch.where(x <= 0.04045, x / 12.92, ((x.clamp(min=0.04045) + 0.055) / 1.055) ** 2.4)
-    xyz = torch.einsum("ij,njhw->nihw", x.new_tensor(TO_XYZ), linear)
+    xyz = torch.einsum("ij,njhw->nihw", constant(TO_XYZ, x.dtype, x.device), linear)
     edge = 6 / 29
     root = torch.where(xyz > edge**3, xyz.clamp(min=edge**3) ** (1 / 3), xyz / (3 * edge**2) + 4 / 29)
     fx, fy, fz = root.unbind(1)

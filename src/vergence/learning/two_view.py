@@ -117,7 +117,7 @@ class Learner(nn.Module):
         options = self._given()
         if self.queue is not None:
             self._keys = nn.functional.normalize([*keys.values()][:2][-1], dim=1)
-            if int(self.queue.pushed) and self.method.memory != "neighbors":
+            if self.queue.filled and self.method.memory != "neighbors":
                 options["negatives"] = self.queue.negatives()
         self._observe(queries, made)
         ways = directed(self.method.pairs, self._groups(len(queries)))

@@ -147,7 +147,7 @@ def supervised(z1: Embedding, z2: Embedding, labels: Labels, *, temperature: flo
     # the mean, which change no difference: at low temperatures the rounding of large sums would show.
     deviation = u - u.mean(0)
     sums = torch.zeros_like(u).index_add(0, label, deviation)
-    counts = (torch.bincount(label)[label] - 1)[:, None]
+    counts = (torch.zeros_like(label).index_add(0, label, torch.ones_like(label))[label] - 1)[:, None]
     others = (sums[label] - deviation) / counts - deviation.roll(len(z1), 0)
     return (softplus(contrast(u, temperature=temperature)) - (u * others).sum(1) / temperature).mean()
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from vergence.objectives.gram import add_product, product, refuse_second_derivative, squared_scores
-from vergence.objectives.inputs import checked, directions, not_negative
+from vergence.objectives.inputs import checked, directions, not_negative, readable
 from vergence.types import Embedding, Scalar
 
 
@@ -112,7 +112,7 @@ def _standardized(z: Tensor) -> tuple[Tensor, Tensor]:
     standard, mean, inverse = torch.native_batch_norm(z, None, None, None, None, True, 0.0, 0.0)
     # What rounding leaves of a constant column is not a deviation.
     constant = 1 / inverse <= 8 * torch.finfo(z.dtype).eps * mean.abs()
-    if torch.compiler.is_compiling() or constant.any():
+    if not readable(z) or constant.any():
         inverse, standard = inverse.masked_fill(constant, 0.0), standard.masked_fill(constant, 0.0)
     return standard, inverse
 

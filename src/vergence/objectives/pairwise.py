@@ -12,6 +12,7 @@ accelerator: a learned temperature is not read there.
 import math
 from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, Literal
@@ -48,7 +49,7 @@ def contrast(u: Embedding, *, temperature: float | Scalar) -> Vector:
 def view_contrast(z1: Embedding, z2: Embedding, *, temperature: float | Scalar) -> Float[Tensor, "2*n"]:
     """The ``contrast`` of the directions of two views, which must be finite and not zero."""
     z1, z2 = shaped(z1=z1, z2=z2)
-    if _triton(z1) or 2 * z1.shape[0] > _side(z1) or _is_steep(temperature):
+    if in_triton(z1) or 2 * z1.shape[0] > _side(z1) or _is_steep(temperature):
         return contrast(stacked_directions(z1=z1, z2=z2), temperature=temperature)
     values, norms = _OneTile.apply(z1, z2, temperature)
     finite(("z1", "z2"), norms, above=0.0)
@@ -72,7 +73,7 @@ def cross_log_sums(query: Embedding, candidates: Negatives, *, temperature: floa
 
 def log_mean(u: Embedding, *, temperature: float) -> Scalar:
     """The logarithm of the mean over distinct pairs of exp(score - 1/T); 0 if all rows are equal."""
-    if not _triton(u) and not _is_steep(temperature):
+    if not in_triton(u) and not _is_steep(temperature):
         return _LogMean.apply(u, 1 / temperature)
     n = len(u)
     return log_sums(u, temperature=temperature).logsumexp(0) - math.log(n * (n - 1)) - 1 / temperature
@@ -86,7 +87,7 @@ def _log_sums(
     Without ``columns`` the rows meet themselves and the diagonal is left out. With ``partner``, the score of row i and
     column i + partner is the positive: left out of the sums, and subtracted from their logarithms.
     """
-    if module := _triton(rows):
+    if module := in_triton(rows):
         return module.log_sums(rows, columns, temperature, partner)
     if not _is_steep(temperature):
         return _Pairs.apply(rows, columns, temperature, partner)
@@ -96,11 +97,11 @@ def _log_sums(
     return _steep(rows, columns, temperature, partner), along_columns
 
 
-def _triton(rows: Tensor) -> ModuleType | None:
-    """The kernel in Triton, if it is to serve these rows."""
+def in_triton(rows: Tensor, module: str = "triton_pairwise") -> ModuleType | None:
+    """The module of this folder that holds a kernel in Triton, if it is to serve these rows."""
     if KERNEL == "torch" or (KERNEL == "auto" and not (rows.is_cuda and _installed())):
         return None
-    return _loaded()
+    return _loaded(module)
 
 
 @cache
@@ -109,12 +110,11 @@ def _installed() -> bool:
 
 
 @cache
-def _loaded() -> ModuleType:
+def _loaded(module: str) -> ModuleType:
     try:
-        from vergence.objectives import triton_pairwise
+        return import_module(f"vergence.objectives.{module}")
     except ImportError as error:
         raise ImportError(f"The Triton kernel needs an extra ({error}). Try: pip install 'vergence[triton]'") from error
-    return triton_pairwise
 
 
 def _is_steep(temperature: float | Tensor) -> bool:

@@ -8,7 +8,7 @@ from torch.nn.functional import softplus
 
 from vergence.objectives.gram import product, refuse_second_derivative
 from vergence.objectives.inputs import directions, positive
-from vergence.objectives.pairwise import ACCELERATOR_TILE, CPU_TILE
+from vergence.objectives.pairwise import ACCELERATOR_TILE, CPU_TILE, in_triton
 from vergence.types import Embedding, Scalar
 
 
@@ -28,9 +28,15 @@ def siglip(z1: Embedding, z2: Embedding, *, temperature: float | Scalar = 10.0, 
     """
     positive(temperature=temperature)
     u1, u2 = directions(z1=z1, z2=z2)
-    return _Sigmoids.apply(
-        u1, u2, *(torch.as_tensor(value, dtype=u1.dtype, device=u1.device) for value in (temperature, bias))
-    )
+    scale, shift = (_beside(u1, value) for value in (temperature, bias))
+    if kernel := in_triton(u1, "triton_sigmoid"):
+        return kernel.sigmoids(u1, u2, scale, shift)
+    return _Sigmoids.apply(u1, u2, scale, shift)
+
+
+def _beside(u: Tensor, value: float | Tensor) -> Tensor:
+    """A number as a tensor where the rows are; an accelerator is not waited for."""
+    return value.to(u) if isinstance(value, Tensor) else torch.full((), value, dtype=u.dtype, device=u.device)
 
 
 class _Sigmoids(torch.autograd.Function):
@@ -39,24 +45,26 @@ class _Sigmoids(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, u1: Tensor, u2: Tensor, temperature: Tensor, bias: Tensor) -> Tensor:
         n, side = u1.shape[0], CPU_TILE if u1.device.type == "cpu" else ACCELERATOR_TILE
-        scale, shift = float(temperature), float(bias)
         grad1, grad2 = torch.zeros_like(u1), torch.zeros_like(u2)
-        total, by_scale, by_shift = torch.zeros(3, dtype=torch.float64)
+        # Sums of n x n numbers: in float64 but on Apple's GPUs, which have none.
+        wide = torch.float32 if u1.device.type == "mps" else torch.float64
+        total, by_scale, by_shift = torch.zeros(3, dtype=wide, device=u1.device).unbind()
         for top in range(0, n, side):
             for left in range(0, n, side):
                 rows, columns = u1[top : top + side], u2[left : left + side]
                 scores = product(rows, columns.T)
-                logits = scores * scale + shift
+                logits = scores * temperature + bias
                 losses, slopes = softplus(logits), torch.sigmoid(logits)
                 if top == left:
                     losses.diagonal().copy_(softplus(-logits.diagonal()))
                     slopes.diagonal().copy_(-torch.sigmoid(-logits.diagonal()))
-                total += losses.sum().double().cpu()
-                by_scale += torch.dot(slopes.flatten(), scores.flatten()).double().cpu()
-                by_shift += slopes.sum().double().cpu()
-                grad1[top : top + side] += product(slopes, columns, scale=scale / n)
-                grad2[left : left + side] += product(slopes.T, rows, scale=scale / n)
-        ctx.save_for_backward(grad1, grad2, (by_scale / n).to(u1), (by_shift / n).to(u1))
+                total += losses.sum()
+                by_scale += torch.dot(slopes.flatten(), scores.flatten())
+                by_shift += slopes.sum()
+                grad1[top : top + side] += product(slopes, columns, scale=1 / n)
+                grad2[left : left + side] += product(slopes.T, rows, scale=1 / n)
+        grads = grad1.mul_(temperature), grad2.mul_(temperature)
+        ctx.save_for_backward(*grads, (by_scale / n).to(u1), (by_shift / n).to(u1))
         return (total / n).to(u1)
 
     @staticmethod

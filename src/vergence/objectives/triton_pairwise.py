@@ -24,6 +24,8 @@ BY_CORES = {"WIDTH": 16, "num_warps": 8}
 BY_TENSOR_CORES = {"WIDTH": 32, "num_warps": 4}
 ACCUMULATED = {torch.float64: tl.float64}  # in float32 but for float64 itself
 
+HALF = (torch.float16, torch.bfloat16)
+
 # What the backward pass knows of the anchors on one side: gradients, products of positives, values.
 Anchors = tuple[Tensor, Tensor, Tensor]
 
@@ -45,6 +47,19 @@ def log_sums(
     if deterministic is None:
         deterministic = torch.are_deterministic_algorithms_enabled()
     return _Pairs.apply(rows, columns, temperature, partner, deterministic)
+
+
+def options(rows: Tensor) -> dict[str, Any]:
+    """How tiles of these rows are multiplied: in which type and precision, how wide, by how many warps."""
+    half = rows.dtype in HALF
+    precision = "ieee" if half else _precision(rows.device)
+    return {
+        "SIDE": SIDE,
+        "ACC": ACCUMULATED.get(rows.dtype, tl.float32),
+        "PRECISION": precision,
+        "WIDEN": half and interpreted(),
+        **(BY_TENSOR_CORES if half or precision != "ieee" else BY_CORES),
+    }
 
 
 def interpreted() -> bool:
@@ -107,17 +122,11 @@ class _Launch:
         self.both = self.symmetric or partner is not None
         self.sizes = (self.n, self.m, self.d, partner or 0)
         self.kinds = {"SYMMETRIC": self.symmetric, "PARTNER": partner is not None, "COLUMNS": self.both}
-        half = rows.dtype in (torch.float16, torch.bfloat16)
-        precision = "ieee" if half else _precision(rows.device)
-        self.options = {
-            "SIDE": SIDE,
-            "ACC": ACCUMULATED.get(rows.dtype, tl.float32),
-            "PRECISION": precision,
-            "WIDEN": half and interpreted(),
-            **(BY_TENSOR_CORES if half or precision != "ieee" else BY_CORES),
-        }
+        self.options = options(rows)
         # A float32 share of the sum times a row in half precision: the row is exact in tf32, and nothing underflows.
-        self.back = "tf32" if half and rows.is_cuda and torch.version.hip is None else precision
+        self.back = (
+            "tf32" if rows.dtype in HALF and rows.is_cuda and torch.version.hip is None else self.options["PRECISION"]
+        )
 
     def sums(self) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor], Tensor]:
         """Partial sums by row and by column, each with its largest products; and the products of positive pairs."""

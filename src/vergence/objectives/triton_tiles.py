@@ -15,7 +15,7 @@ import triton.language as tl
 
 
 @triton.jit
-def _dots(
+def dots(
     rows, columns, r, c, n, m, d, WIDTH: tl.constexpr, ACC: tl.constexpr, PRECISION: tl.constexpr, WIDEN: tl.constexpr
 ):
     """The inner products of a tile, in pieces of WIDTH dimensions; what lies past an end is 0.
@@ -109,7 +109,7 @@ def sums_of_a_patch(
             first = a
         for b in range(first, tl.minimum((j + 1) * blocks, tl.cdiv(m, SIDE))):
             c = b * SIDE + tl.arange(0, SIDE)
-            products = _dots(rows, columns, r, c, n, m, d, WIDTH, ACC, PRECISION, WIDEN)
+            products = dots(rows, columns, r, c, n, m, d, WIDTH, ACC, PRECISION, WIDEN)
             if PARTNER:
                 paired = (c[None, :] == r[:, None] + partner) & (r[:, None] < n) & (c[None, :] < m)
                 found = tl.max(paired.to(tl.int32), 1) > 0
@@ -212,7 +212,7 @@ def gradient_of_a_tile(
         return
     scale = tl.load(scale_at)
     r, c = a * SIDE + tl.arange(0, SIDE), b * SIDE + tl.arange(0, SIDE)
-    products = _dots(rows, columns, r, c, n, m, d, WIDTH, ACC, PRECISION, WIDEN)
+    products = dots(rows, columns, r, c, n, m, d, WIDTH, ACC, PRECISION, WIDEN)
     push = _push(
         products, r, c, row_weight, row_shift, row_log, column_weight, column_shift, column_log,
         n, m, partner, scale, SYMMETRIC, PARTNER, True, COLUMNS,
@@ -264,7 +264,7 @@ def gradient_of_a_block(
     scale = tl.load(scale_at)
     for start in range(0, m, SIDE):
         c = start + tl.arange(0, SIDE)
-        products = _dots(rows, columns, r, c, n, m, d, WIDTH, ACC, PRECISION, WIDEN)
+        products = dots(rows, columns, r, c, n, m, d, WIDTH, ACC, PRECISION, WIDEN)
         push = _push(
             products, r, c, row_weight, row_shift, row_log, column_weight, column_shift, column_log,
             n, m, partner, scale, SYMMETRIC, PARTNER, ROWS, COLUMNS,

@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from vergence.constants import constant
 from vergence.types import FloatImages, Mask
 
 Factors = Float[Tensor, "n 4"]
@@ -16,8 +17,8 @@ RANGES = (0.8, 0.8, 0.8, 0.2)  # of the four factors at strength 1: Chen et al. 
 
 def jitter_parameters(draws: Float[Tensor, "n 8"], *, strength: float) -> tuple[Factors, Orders]:
     """Each sample's factors (three ratios around 1, a turn of the hue around 0) and their order, from uniform draws."""
-    spread = strength * torch.tensor(RANGES, dtype=torch.float64, device=draws.device)
-    middle = torch.tensor([1.0, 1.0, 1.0, 0.0], dtype=torch.float64, device=draws.device)
+    spread = strength * constant(RANGES, torch.float64, draws.device)
+    middle = constant((1.0, 1.0, 1.0, 0.0), torch.float64, draws.device)
     low = (middle - spread).clamp(min=0.0).where(middle > 0, -spread)
     factors = low + (middle + spread - low) * draws[:, :4]
     return factors.float(), draws[:, 4:].argsort(dim=1)
@@ -27,18 +28,42 @@ def jitter(x: FloatImages, chosen: Mask, factors: Factors, order: Orders) -> Flo
     """Brightness, contrast, saturation and hue of the chosen samples, each in its order, as ``ColorJitter`` does.
 
     Three of the four are one blend. Sorted by the place of the hue, the samples that blend before it at a place are the
-    head of the batch and those that blend after it are the tail, so all work is in place on slices of one copy.
+    head of the batch and those that blend after it are the tail, so all work is in place on slices of one copy. On an
+    accelerator, where the lengths of the slices would have to be read, all samples pass and the others are not blended.
     """
+    if x.device.type != "cpu":
+        return _jitter_all(x, *(part.to(x.device) for part in (chosen, factors, order)))
     place, sequence = (order == HUE).int().argmax(dim=1).where(chosen, -1).sort(descending=True, stable=True)
-    *later, m = (place[:, None] > torch.tensor([0, 1, 2, -1], device=place.device)).sum(dim=0).tolist()
-    blends = _blends(factors[sequence], order[sequence]).to(x.device)
-    work = x.index_select(0, sequence.to(x.device))
+    *later, m = (place[:, None] > torch.tensor([0, 1, 2, -1])).sum(dim=0).tolist()
+    blends = _blends(factors[sequence], order[sequence])
+    work = x.index_select(0, sequence)
     for k, head in enumerate(later):
         _blend_(work[:head], blends[k, :, :head])
-    _turn_hue_(work[:m], factors[sequence[:m], HUE].to(x.device))
+    _turn_hue_(work[:m], factors[sequence[:m], HUE])
     for k, tail in enumerate(later):
         _blend_(work[tail:m], blends[k + 1, :, tail:m])
-    return work.index_select(0, sequence.argsort().to(x.device))
+    return work.index_select(0, sequence.argsort())
+
+
+def _jitter_all(x: FloatImages, chosen: Mask, factors: Factors, order: Orders) -> FloatImages:
+    """``jitter`` without a shape that depends on values: who is not to be blended is blended with nothing."""
+    place, work = (order == HUE).int().argmax(dim=1), x.clone()
+    blends = _blends(factors, order)
+    for k in range(HUE):
+        _blend_(work, _only(blends[k], chosen & (place > k)))
+    turned = work.clone()
+    _turn_hue_(turned, factors[:, HUE])
+    work = torch.where(chosen[:, None, None, None], turned, work)
+    for k in range(HUE):
+        _blend_(work, _only(blends[k + 1], chosen & (place <= k)))
+    return work
+
+
+def _only(blend: Float[Tensor, "3 n 1 1 1"], who: Mask) -> Float[Tensor, "3 n 1 1 1"]:
+    """A blend for some samples; for the others all of the pixel and nothing else."""
+    ratio, *parts = blend
+    who = who[:, None, None, None]
+    return torch.stack([torch.where(who, ratio, 1.0), *(torch.where(who, part, 0.0) for part in parts)])
 
 
 def gray(x: FloatImages) -> Float[Tensor, "n 1 height width"]:

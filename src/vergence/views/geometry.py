@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from vergence.constants import constant
 from vergence.types import FloatImages, Images, Keys
 
 Windows = Int[Tensor, "n 4"]
@@ -35,19 +36,19 @@ def crop_windows(
     low, high = math.log(ratio[0]), math.log(ratio[1])
     aspect = (low + (high - low) * draws[:, TRIES : 2 * TRIES]).exp()
     sides = torch.stack([(area / aspect).sqrt().round(), (area * aspect).sqrt().round()], dim=-1).long()
-    limits = torch.tensor([height, width], device=draws.device)
+    limits = constant((height, width), torch.int64, draws.device)
     fits = ((sides > 0) & (sides <= limits)).all(dim=-1)
     first = fits.int().argmax(dim=1)
     sides = sides[torch.arange(len(draws), device=draws.device), first]
     corners = (draws[:, -2:] * (limits - sides + 1)).long()
-    central = torch.tensor(_central_window(height, width, ratio), device=draws.device)
+    central = constant(_central_window(height, width, ratio), torch.int64, draws.device)
     return torch.where(fits.any(dim=1, keepdim=True), torch.cat([corners, sides], dim=1), central)
 
 
-def plain_windows(n: int, height: int, width: int, *, square: bool) -> Windows:
+def plain_windows(n: int, height: int, width: int, *, square: bool, device: torch.device) -> Windows:
     """The whole image, or its largest central square, n times."""
     window = _central_window(height, width, (1.0, 1.0)) if square else (0, 0, height, width)
-    return torch.tensor([window]).expand(n, 4)
+    return constant(window, torch.int64, device).expand(n, 4)
 
 
 def lattice(windows: Windows, flips: Flips, shape: tuple[int, int], size: tuple[int, int]) -> Lattice:

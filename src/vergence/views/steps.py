@@ -32,6 +32,9 @@ CROP, FLIP, DISTORTED, DISTORTION, GRAYED, BLURRED, SIGMA_DRAW = slice(0, 22), 2
 TURNED = 35
 DRAWS = 36
 
+# On a processor a transformation is applied to the chosen images only. How many those are, an accelerator would have to
+# be asked, which makes every step wait: there it is applied to all, and the chosen ones are kept.
+
 CACHED = 2**19  # numbers in a chunk, so that it stays in a core's cache with its temporaries
 
 
@@ -55,8 +58,9 @@ def plain_image(x: Images, *, size: int | None = None) -> Resized:
     if size is None or (height, width) == (size, size):
         return plain(x)
     x = x if x.dtype == torch.uint8 else x.float()
-    windows = plain_windows(n, height, width, square=True)
-    return resample(x, *lattice(windows, torch.zeros(n, dtype=torch.bool), (height, width), (size, size)))
+    windows = plain_windows(n, height, width, square=True, device=x.device)
+    still = torch.zeros(n, dtype=torch.bool, device=x.device)
+    return resample(x, *lattice(windows, still, (height, width), (size, size)))
 
 
 def through(x: Images, keys: Keys, *, steps: Sequence[Transformation], draws: int) -> Resized:
@@ -116,7 +120,7 @@ def _lattice(
     draws: Draws, height: int, width: int, *, size: int | None, scale: Scale | None, flip: bool, share: float
 ) -> Lattice:
     if scale is None:
-        windows = plain_windows(len(draws), height, width, square=size is not None)
+        windows = plain_windows(len(draws), height, width, square=size is not None, device=draws.device)
     else:
         windows = crop_windows(draws[:, CROP], height, width, scale=scale, ratio=RATIO)
     flips = draws[:, FLIP] < (FLIP_PROBABILITY if flip else 0.0)
@@ -149,7 +153,9 @@ def _grayed(draws: Draws, height: int, width: int) -> tuple[Mask]:
 
 
 def _drop_color(x: FloatImages, chosen: Mask) -> FloatImages:
-    places = chosen.nonzero()[:, 0].to(x.device)
+    if x.device.type != "cpu":
+        return torch.where(chosen.to(x.device)[:, None, None, None], gray(x), x)
+    places = chosen.nonzero()[:, 0]
     some = x.index_select(0, places)
     return x.index_copy(0, places, gray(some).expand_as(some))
 
@@ -162,7 +168,10 @@ def _soften(x: FloatImages, chosen: Mask, sigma: Vector, *, above: int) -> Float
     side = min(x.shape[2:])
     if side <= above:
         return x
+    if x.device.type != "cpu":
+        softened = blur(x, sigma.to(x.device), side=kernel_side(side))
+        return torch.where(chosen.to(x.device)[:, None, None, None], softened, x)
     if is_large(x):
         return blur_each(x, chosen, sigma, side=kernel_side(side))
-    places = chosen.nonzero()[:, 0].to(x.device)
+    places = chosen.nonzero()[:, 0]
     return x.index_copy(0, places, blur(x.index_select(0, places), sigma[chosen], side=kernel_side(side)))

@@ -5,6 +5,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from vergence.constants import brought
 from vergence.counters import normal, split, uniform
 from vergence.types import Embedding, Keys
 from vergence.views.recipe import Recipe, plain, require
@@ -40,8 +41,9 @@ def _corrupt(
     d = x.shape[1]
     if reference.shape[1] not in (1, d):
         raise ValueError(f"x must have the {reference.shape[1]} columns of the fitted table, got {d}")
+    reference, spread = (brought(part, keys.device) for part in (reference, spread))
     replaced = uniform(split(keys, CORRUPTED), d) < corruption
-    rows = (uniform(split(keys, REPLACED), d) * len(reference)).long().to(reference.device)
+    rows = (uniform(split(keys, REPLACED), d) * len(reference)).long()
     others = reference.expand(-1, d).gather(0, rows).to(x)
     shaken = x + (noise * spread * normal(split(keys, NOISE), d)).to(x)
     return torch.where(replaced.to(x.device), others, shaken).float()
