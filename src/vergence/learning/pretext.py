@@ -1,13 +1,13 @@
 """Pretext tasks: the encoder learns by predicting a label that is made from the image itself."""
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from vergence.constants import constant
 from vergence.learning.collectives import gather
 from vergence.learning.problem import OneEncoder, Problem
 from vergence.methods import Method
@@ -88,11 +88,17 @@ def lab(x: Tensor) -> tuple[Tensor, Tensor]:
         CIE 15:2004; the white point is D65.
     """
     linear = torch.where(x <= 0.04045, x / 12.92, ((x.clamp(min=0.04045) + 0.055) / 1.055) ** 2.4)
-    xyz = torch.einsum("ij,njhw->nihw", constant(TO_XYZ, x.dtype, x.device), linear)
+    xyz = torch.einsum("ij,njhw->nihw", _to_xyz(x.dtype, x.device), linear)
     edge = 6 / 29
     root = torch.where(xyz > edge**3, xyz.clamp(min=edge**3) ** (1 / 3), xyz / (3 * edge**2) + 4 / 29)
     fx, fy, fz = root.unbind(1)
     return (116 * fy - 16)[:, None], torch.stack([500 * (fx - fy), 200 * (fy - fz)], dim=1)
+
+
+@cache
+def _to_xyz(dtype: torch.dtype, device: torch.device) -> Tensor:
+    """The matrix on a device, brought there once: each copy would make the processor wait."""
+    return torch.tensor(TO_XYZ, dtype=dtype, device=device)
 
 
 def color_classes(colors: Tensor) -> Tensor:

@@ -4,8 +4,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from vergence.constants import constant
 from vergence.types import FloatImages, Mask
+from vergence.views.constants import constant
 
 Factors = Float[Tensor, "n 4"]
 Orders = Int[Tensor, "n 4"]

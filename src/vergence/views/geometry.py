@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from vergence.constants import constant
 from vergence.types import FloatImages, Images, Keys
+from vergence.views.constants import constant
 
 Windows = Int[Tensor, "n 4"]
 Resized = Float[Tensor, "n c rows columns"]

@@ -5,9 +5,9 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from vergence.constants import brought
 from vergence.counters import normal, split, uniform
 from vergence.types import Embedding, Keys
+from vergence.views.constants import brought
 from vergence.views.recipe import Recipe, plain, require
 
 CORRUPTED, REPLACED, NOISE = range(3)
