@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
@@ -70,9 +72,9 @@ class Browser:
         return answer["result"]
 
     def open(
-        self, path: Path, *, width: int = 1280, height: int = 900, scheme: str = "light", medium: str = "screen"
+        self, path: Path | str, *, width: int = 1280, height: int = 900, scheme: str = "light", medium: str = "screen"
     ) -> None:
-        """Open a file at a window size, color scheme and medium, and wait until it is drawn."""
+        """Open a file or address at a window size, color scheme and medium, and wait until it is drawn."""
         self.send(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
         )
@@ -80,7 +82,7 @@ class Browser:
             "Emulation.setEmulatedMedia", media=medium, features=[{"name": "prefers-color-scheme", "value": scheme}]
         )
         self.events.clear()
-        self.send("Page.navigate", url=path.resolve().as_uri())
+        self.send("Page.navigate", url=path if isinstance(path, str) else path.resolve().as_uri())
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(self._receive())
         self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
@@ -130,3 +132,11 @@ class Browser:
             self._rest += chunk
         message, self._rest = self._rest.split(b"\0", 1)
         return json.loads(message)
+
+
+def barriers(browser: Browser) -> list[str]:
+    """What axe-core finds wrong with the open page for readers with other senses or devices; skips without it."""
+    axe = pytest.importorskip("axe_core_python")
+    browser.run((Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8") + ";0")
+    found = browser.run("axe.run({ resultTypes: ['violations'] }).then(answer => answer.violations)")
+    return [f"{each['id']}: {node['html'][:200]}" for each in found for node in each["nodes"]]

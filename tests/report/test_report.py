@@ -17,7 +17,7 @@ from safetensors.numpy import save_file
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 
-from browser import CHROMIUM, Browser
+from browser import CHROMIUM, Browser, barriers
 from vergence import report
 from vergence.report import maps, projection
 from vergence.report.colors import CATEGORIES, ROLES
@@ -507,6 +507,15 @@ def test_every_page_opens_without_complaint(browser, pages, name, width, scheme)
     assert browser.run("document.documentElement.scrollWidth") <= width
     background = browser.run("getComputedStyle(document.documentElement).backgroundColor")
     assert background == ("rgb(253, 253, 251)" if scheme == "light" else "rgb(19, 22, 29)")
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["run", "circle", "compared"])
+def test_axe_finds_no_barrier(browser, pages, name, scheme):
+    browser.open(pages[name], scheme=scheme)
+    browser.run("document.querySelectorAll('details').forEach(fold => { fold.open = true; })")
+    assert barriers(browser) == []
 
 
 @pytest.mark.browser

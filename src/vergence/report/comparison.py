@@ -1,6 +1,6 @@
 """Several runs side by side: what differs in their configs, and what came of it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,31 +9,52 @@ from markupsafe import Markup
 
 from vergence.report import figures
 from vergence.report.document import Section, document, section
+from vergence.report.experiments import scatter
 from vergence.report.finetuning import compared
-from vergence.report.pieces import details, paragraph, percent, picture, side_by_side, stacked, table
+from vergence.report.pieces import bullets, details, paragraph, percent, picture, side_by_side, stacked, table
 from vergence.report.record import Record, flat, read
+from vergence.runs.hits import ROWS, Difference, difference, read_hits
 from vergence.runs.results import TRAINED, Score
 
 Key = tuple[str, str, str]  # features, classifier, labels
 
 
-def compare(run_directories: Sequence[str | Path]) -> str:
-    """Several runs as one page: accuracies, thermometers, loss curves on one axis, and the settings that differ."""
+def compare(run_directories: Sequence[str | Path], *, label_free: Mapping[str, Sequence[str]] | None = None) -> str:
+    """Several runs as one page, like with like: runs on other data or in another size form groups of their own.
+
+    ``label_free`` holds, for each group by name, what scores without labels say of it.
+    """
     if not run_directories:
         raise ValueError("Nothing to compare: expected at least one run directory, got none.")
     records = _named([read(directory) for directory in run_directories])
-    return document(
-        f"{len(records)} runs side by side",
-        _verdict(records),
-        [
-            _accuracies(records),
-            compared(records),
-            _learning(records),
-            _diagnostics(records),
-            _settings(records),
-            _missing(records),
-        ],
-    )
+    groups = grouped(records)
+    parts: list[Section | None] = [_apart(groups)]
+    for name, members in groups.items():
+        title = f" on {name}" if len(groups) > 1 else ""
+        said = (label_free or {}).get(name, ())
+        parts += [_accuracies(members, said, title), _learning(members, title), _diagnostics(members, title)]
+    parts += [compared(records), _settings(records), _missing(records)]
+    verdict = " ".join(f"{f'On {name}: ' if len(groups) > 1 else ''}{_verdict(each)}" for name, each in groups.items())
+    return document(f"{len(records)} runs side by side", verdict, parts)
+
+
+def grouped(records: Mapping[str, Record]) -> dict[str, dict[str, Record]]:
+    """Records by what their numbers depend on before anything is learned: the data, how much of it, in which size."""
+    groups: dict[str, dict[str, Record]] = {}
+    for name, record in records.items():
+        settings = flat(record.config)
+        more = [f", {key} {settings[key]}" for key in ("limit", "size") if settings.get(key)]
+        groups.setdefault(f"{settings.get('data', 'data that is not known')}{''.join(more)}", {})[name] = record
+    return groups
+
+
+def _apart(groups: Mapping[str, Mapping[str, Record]]) -> Section | None:
+    """Which runs stand together, and that no number goes from one group to the other."""
+    if len(groups) < 2:
+        return None
+    words = "These runs were trained on different data or sizes: numbers of different groups are not comparable."
+    rows = [[name, ", ".join(members)] for name, members in groups.items()]
+    return section("What is comparable", paragraph(words), table(["group", "runs"], rows))
 
 
 def _named(records: Sequence[Record]) -> dict[str, Record]:
@@ -57,18 +78,67 @@ def _verdict(records: dict[str, Record]) -> str:
     close = [name for name in others if scores[name].interval[1] >= low]
     told = ", ".join(f"{name} {percent(scores[name].accuracy)}" for name in (first, *close))
     how = f"by {key[1]} with {key[2]}"
+    if not others:
+        return f"{told} {how}."
     return f"No run is clearly ahead {how}: {told}." if close else f"{first} is the most accurate {how}: {told}."
 
 
-def _accuracies(records: dict[str, Record]) -> Section | None:
+def _accuracies(records: dict[str, Record], label_free: Sequence[str] = (), title: str = "") -> Section | None:
     keys = dict.fromkeys(_key(row) for record in records.values() for row in record.results.accuracy)
     trained = [_line(records, key, key[2]) for key in keys if key[0] == TRAINED]
     others = [_line(records, key, f"{key[0]}, {key[2]}") for key in keys if key[0] != TRAINED]
     headings = ["classifier", *records]
     return section(
-        "Accuracies",
-        table(headings, trained, caption="Frozen features of the trained encoders") if trained else None,
+        f"Accuracies{title}",
+        side_by_side(_differences(records), _against_time(records)),
+        side_by_side(
+            table(headings, trained, caption="Frozen features of the trained encoders") if trained else None,
+            paragraph("Without labels, the score that is known to work first:") + bullets(label_free)
+            if label_free
+            else None,
+        ),
         details("The baselines", table(headings, others)) if others else None,
+    )
+
+
+def _differences(records: dict[str, Record]) -> Markup | None:
+    """How far each run is behind the best, paired on the samples that both were tested on."""
+    found = {name: right[TRAINED] for name, record in records.items() if TRAINED in (right := read_hits(record.path))}
+    classifiers = {key for right in found.values() for key in right if key != ROWS}
+    probe = next((key for key in sorted(classifiers, key=lambda key: not key.startswith("linear probe"))), None)
+    known = {name: right for name, right in found.items() if probe in right}
+    if probe is None or len(known) < 2:
+        return None
+    order = sorted(known, key=lambda name: -known[name][probe].mean())
+    rows: list[list[Any]] = [[order[0], percent(float(known[order[0]][probe].mean())), "best"]]
+    for name in order[1:]:
+        apart = difference(known[order[0]], known[name], probe)
+        told = None if apart is None else _behind(apart)
+        rows.append([name, percent(float(known[name][probe].mean())), told])
+    caption = f"Behind the best by {probe}, paired on the same test samples, with a 95 % interval"
+    return table(["run", "accuracy", "behind the best"], rows, caption=caption)
+
+
+def _behind(apart: Difference) -> Markup:
+    words = f"{100 * apart.low:.1f} to {100 * apart.high:.1f}, n = {apart.n:,}"
+    return stacked(f"{100 * apart.value:.1f} points{'' if apart.certain else ', may be none'}", words)
+
+
+def _against_time(records: dict[str, Record]) -> Markup | None:
+    """Accuracy against the time that training took."""
+    points: dict[str, tuple[float, float]] = {}
+    for name, record in records.items():
+        best, seconds = record.results.best(TRAINED), record.seconds
+        if best is not None and seconds:
+            points[name] = (seconds / 60, 100 * best.accuracy)
+    if len(points) < 2:
+        return None
+    words = ", ".join(f"{name} {up:.1f} % in {across:.1f} minutes" for name, (across, up) in points.items())
+    heights = [up for _, up in points.values()]
+    note = figures.axis_note(min(heights), max(heights), 100.0)
+    drawing = scatter({"runs": points}, "minutes of training", "accuracy in %")
+    return picture(
+        drawing, f"Accuracy against the time of training. {note}", description=f"Accuracy against time: {words}."
     )
 
 
@@ -90,41 +160,46 @@ def _key(row: Score) -> Key:
     return row.features, row.classifier, row.labels
 
 
-def _learning(records: dict[str, Record]) -> Section | None:
-    curves = {name: record.series("step", "loss") for name, record in records.items()}
-    curves = {name: curve for name, curve in curves.items() if len(curve[0])}
+def _learning(records: dict[str, Record], title: str = "") -> Section | None:
+    """Where the losses stand between chance and floor; losses by value only where objective and batch are the same."""
     heats = {name: heat for name, record in records.items() if (heat := record.results.thermometer) is not None}
     positions = {name: heat.position for name, heat in heats.items() if heat.position is not None}
-    objectives = {heat.objective for heat in heats.values()}
-    caution = paragraph("The objectives differ, so their losses are not comparable; the thermometers are.")
-    return section(
-        "Is it learning?",
-        caution if len(objectives) > 1 else None,
-        side_by_side(*_drawn(curves, positions)) if curves or positions else None,
-    )
-
-
-def _drawn(curves: dict[str, tuple[np.ndarray, ...]], positions: dict[str, float]) -> list[Markup]:
+    found = {name: _positions(record) for name, record in records.items()}
+    curves = {name: curve for name, curve in found.items() if curve is not None}
+    scales = {(heat.objective, heat.n, tuple(sorted(heat.hyperparameters.items()))) for heat in heats.values()}
+    words = "Objectives, batches or their settings differ, so losses are compared by their place between chance and "
+    words += "floor, never by value."
     drawn = []
     if curves:
-        ends = ", ".join(f"{name} ends at {loss[-1]:.3f}" for name, (_, loss) in curves.items())
-        drawing = figures.loss_curves({name: (steps, loss) for name, (steps, loss) in curves.items()})
-        drawn.append(picture(drawing, "Loss curves on one axis.", description=f"Loss curves: {ends}."))
+        ends = ", ".join(f"{name} ends at {places[-1]:.2f}" for name, (_, places) in curves.items())
+        figure = figures.loss_curves(curves, label="0 is chance, 1 the floor")
+        drawn.append(picture(figure, "Place of the loss along training.", description=f"Thermometers: {ends}."))
     if positions:
-        words = ", ".join(f"{name} {position:.2f}" for name, position in positions.items())
+        told = ", ".join(f"{name} {position:.2f}" for name, position in positions.items())
         caption = "Thermometers: 0 is chance, 1 the floor of each run's own objective."
-        drawn.append(
-            picture(
-                figures.thermometer(positions), caption, description=f"Positions between chance and floor: {words}."
-            )
-        )
-    return drawn
+        drawn.append(picture(figures.thermometer(positions), caption, description=f"At the end: {told}."))
+    if not drawn:
+        return None
+    return section(f"Is it learning{title}?", paragraph(words) if len(scales) > 1 else None, side_by_side(*drawn))
 
 
-def _diagnostics(records: dict[str, Record]) -> Section | None:
+def _positions(record: Record) -> tuple[np.ndarray, np.ndarray] | None:
+    """The loss along training as a place between chance and floor; the loss itself has no scale of its own."""
+    steps, loss = record.series("step", "loss")
+    heat = record.results.thermometer
+    if not len(steps) or heat is None or heat.chance == heat.floor:
+        return None
+    return steps, (heat.chance - loss) / (heat.chance - heat.floor)
+
+
+def _diagnostics(records: dict[str, Record], title: str = "") -> Section | None:
     names = dict.fromkeys(name for record in records.values() for name in record.results.diagnostics)
     cells = [[name.replace("_", " "), *(record.results.number(name) for record in records.values())] for name in names]
-    return section("Diagnostics", table(["diagnostic", *records], cells)) if cells else None
+    leading = [row for row in cells if row[0] in ("alignment", "uniformity", "effective rank")]
+    if not cells:
+        return None
+    folded = details(f"All {len(cells)} diagnostics", table(["diagnostic", *records], cells))
+    return section(f"Geometry{title}", table(["diagnostic", *records], leading) if leading else None, folded)
 
 
 def _settings(records: dict[str, Record]) -> Section | None:

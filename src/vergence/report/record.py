@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,16 @@ class Record:
     @property
     def name(self) -> str:
         return self.path.resolve().name
+
+    @property
+    def seconds(self) -> float:
+        """How long training took, over all its parts: the clock starts again when a run is resumed."""
+        try:
+            lines = _log(self.path / "timing.jsonl")
+        except OSError:
+            return 0.0
+        clock = [line["seconds"] for line in lines if finite(line.get("seconds"))]
+        return float(sum(after if after < before else after - before for before, after in pairwise([0.0, *clock])))
 
     def series(self, *keys: str) -> tuple[np.ndarray, ...]:
         """Columns of the log, at the lines where every one of ``keys`` is a finite number."""

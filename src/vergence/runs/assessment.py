@@ -1,6 +1,7 @@
 """Assessment: a run's files, or anyone's arrays, become results: diagnosis, accuracies, certificates, advice."""
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ from vergence import diagnostics, features
 from vergence.counters import drawn
 from vergence.diagnostics import SCALES, Diagnosis
 from vergence.diagnostics.arrays import Array, labels_for
+from vergence.diagnostics.extrapolation import batch_worth
 from vergence.diagnostics.measures import plain
 from vergence.diagnostics.merging import State
 from vergence.diagnostics.recommendations import recommendations
@@ -87,6 +89,7 @@ def of_run(
     found = assembled(
         diagnosis,
         trained=True,
+        curves=_curves(rows, test, config.batch) if method.compares else {},
         stored=features.stored(file),
         accuracy=tuple(score(name, one, **more) for name, each in judged_by.items() for one, more in each),
         gains=hits.gains(right),
@@ -138,6 +141,7 @@ def assembled(
     diagnosis: Diagnosis,
     *,
     trained: bool,
+    curves: Mapping[str, Any] | None = None,
     stored: Mapping[str, Tensor],
     facts: Mapping[str, Any] | None = None,
     unjudged: bool = False,
@@ -164,7 +168,7 @@ def assembled(
         certificates=tuple(record(results.Proof, proof.to_dict()) for proof in proofs),
         recommendations=tuple(
             record(results.Advice, row)
-            for row in recommendations(diagnosis.findings, diagnosis.measured, trained=trained)
+            for row in recommendations(diagnosis.findings, diagnosis.measured, trained=trained, **(curves or {}))
         ),
         notes=(
             *[UNJUDGED] * unjudged,
@@ -174,6 +178,17 @@ def assembled(
         **_typed(known),
         **parts,
     )
+
+
+def _curves(rows: Sequence[Mapping[str, Any]], test: features.Features, batch: int) -> dict[str, Any]:
+    """The loss of every whole epoch, and what the held-out pairs say of the batch."""
+    by_epoch: dict[int, list[float]] = {}
+    for row in rows:
+        by_epoch.setdefault(math.ceil(row["epoch"] - 1e-9), []).append(row["loss"])
+    losses = [float(np.mean(by_epoch[epoch])) for epoch in sorted(by_epoch)]
+    pairs = test.z1 is not None and test.z2 is not None and test.z1.shape == test.z2.shape
+    worth = batch_worth(test.z1, test.z2, batch) if pairs else None  # type: ignore[arg-type]
+    return {"losses": losses, "worth": worth, "batch": batch}
 
 
 UNJUDGED = "Accuracies are left out: the labels hold no two classes with samples to train and to test on."

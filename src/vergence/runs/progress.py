@@ -3,9 +3,10 @@
 import sys
 import time
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 PERIOD = 10.0  # seconds between plain lines
+ESTIMATED = 5  # steps after which the rest is estimated: the first are slow
 
 
 class Progress:
@@ -17,8 +18,9 @@ class Progress:
         self._printed = 0.0
         self._samples = 0
         self._bar: Any = None
+        self._named = ""
 
-    def __enter__(self) -> "Progress":
+    def __enter__(self) -> Self:
         if not self.quiet and sys.stderr.isatty():
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
@@ -46,6 +48,13 @@ class Progress:
         elif not self.quiet:
             print(text, file=sys.stderr, flush=True)
 
+    def _print(self, text: str) -> None:
+        """A line that stays, above the bar where there is one."""
+        if self._bar is not None:
+            self._bar.console.print(text, highlight=False)
+        else:
+            print(text, file=sys.stderr, flush=True)
+
     def advance(self, samples: int, **facts: float) -> None:
         """One more step that used ``samples`` samples; ``facts`` are shown beside the speed."""
         self.done += 1
@@ -53,6 +62,9 @@ class Progress:
         seconds = self.seconds
         words = [f"{name} {value:.4g}" for name, value in facts.items()]
         words.append(f"{self._samples / max(1e-9, seconds):,.0f} samples/s")
+        if self.done - self.start == ESTIMATED and not self.quiet and self.total - self.done > ESTIMATED:
+            left = seconds / ESTIMATED * (self.total - self.done)
+            self._print(f"About {duration(left)} of training are left; the assessment follows.")
         if self._bar is not None:
             self._bar.update(self._task, completed=self.done, description=" · ".join(words))
         elif not self.quiet and (seconds - self._printed > PERIOD or self.done == self.total):
@@ -60,3 +72,33 @@ class Progress:
             left = seconds / (self.done - self.start) * (self.total - self.done)
             words = [f"step {self.done}/{self.total}", *words, f"{left:.0f} s left"]
             print(" · ".join(words), file=sys.stderr, flush=True)
+
+
+class After(Progress):
+    """What follows training, part by part: each is named when it begins, so that no minute passes in silence."""
+
+    def begin(self, text: str) -> None:
+        """Another part begins."""
+        self.done = min(self.done + 1, self.total)
+        self._named = text
+        if self._bar is not None:
+            self._bar.update(self._task, completed=self.done - 1, description=text)
+        elif not self.quiet:
+            print(f"after training, {self.done} of {self.total}: {text}", file=sys.stderr, flush=True)
+
+    def part(self, done: int, total: int) -> None:
+        """How far the part that goes on is."""
+        share = done / max(1, total)
+        if self._bar is not None:
+            words = f"{self._named}, {100 * share:.0f} %"
+            self._bar.update(self._task, completed=self.done - 1 + share, description=words)
+        elif not self.quiet and self.seconds - self._printed > PERIOD:
+            self._printed = self.seconds
+            print(f"  {self._named}: {100 * share:.0f} %", file=sys.stderr, flush=True)
+
+
+def duration(seconds: float) -> str:
+    """A time as a person says it."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

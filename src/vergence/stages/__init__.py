@@ -62,6 +62,10 @@ GLOSSARY = {
     "critic": "auto, bilinear, separable or concat: what a bound is raised by",
     "bits": "say it in bits too",
     "folds": "parts of the data that take turns: the critic never sees the pairs it is judged on",
+    "atlas": "also write the map as this Parquet file, which Embedding Atlas opens",
+    "folder": "the folder with the runs, or a run",
+    "port": "where to listen on this machine; 0 takes any free port",
+    "token": "what the address must hold; a new one at every start where none is given",
     "fail_on": "exit with status 1 on any of these verdicts, separated by commas, such as collapse,impossible",
 }
 
@@ -79,6 +83,7 @@ STAGES = Table(
         "reproduce": "vergence.stages.reproduce:reproduce",
         "finetune": "vergence.stages.finetune:finetune",
         "export": "vergence.stages.export:export",
+        "watch": "vergence.stages.watch:watch",
         "list": "vergence.stages.list:list",
     },
 )

@@ -35,7 +35,7 @@ def compare(runs: tuple[Path, ...], *, output: Path | None = None) -> Answer:
     refusals = [f"{name}: {why}" for name, (_, why) in found.items() if why]
     lines += [*refusals, *(order(ranking) for ranking in rankings)]
     if output is not None:
-        write_bytes(Path(output), report.compare([Path(path) for path in runs]).encode())
+        write_bytes(Path(output), _page(runs, found).encode())
         lines.append(f"Page: {output}")
     values = {
         "runs": {str(path): cells(Run(path)) for path in runs},
@@ -44,6 +44,12 @@ def compare(runs: tuple[Path, ...], *, output: Path | None = None) -> Answer:
         "not_ranked": refusals,
     }
     return Answer(tuple(lines), values)
+
+
+def _page(runs: Sequence[Path], found: Mapping[str, tuple[tuple[Ranking, ...], str | None]]) -> str:
+    """The page, with what label-free scores say: the one that is known to work first."""
+    said = {name: [*([why] if why else []), *map(order, ranked)] for name, (ranked, why) in found.items()}
+    return report.compare([Path(path) for path in runs], label_free=said)
 
 
 def like_with_like(runs: Sequence[Path]) -> dict[str, list[Path]]:

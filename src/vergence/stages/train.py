@@ -2,6 +2,8 @@
 
 import gc
 import math
+import sys
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from importlib import metadata
@@ -13,6 +15,7 @@ from torch import Tensor
 
 from vergence import config as configs
 from vergence import evaluation, features
+from vergence import report as pages
 from vergence.config import Config
 from vergence.data import tokens
 from vergence.diagnostics import SCALES, alignment, effective_rank, thermometer, uniformity
@@ -20,13 +23,14 @@ from vergence.learning import collectives, loop, optimizers
 from vergence.learning.collectives import gather
 from vergence.runs import assembly, assessment, launch, precision, sentences, starting
 from vergence.runs.assembly import Assembled
-from vergence.runs.progress import Progress
+from vergence.runs.progress import After, Progress
 from vergence.runs.results import Answer
 from vergence.runs.run import Checkpoint, Run, environment
 from vergence.runs.tracking import tracked
 from vergence.stages import report
 
 BASELINE_SAMPLES = 10_000  # the untrained encoder and the raw pixels are compared on at most this many samples
+PARTS = 7  # of the assessment: features, diagnosis, three kinds of features, few labels, the page
 CRITERIA = {
     "effective_rank": 1,
     "uniformity": -1,
@@ -75,20 +79,36 @@ def train(
         if leads:
             place.check_same(parts.config)  # another process may have overwritten it before it was locked
             begin(parts, place)
+        if leads and not quiet:
+            print(opening(parts), file=sys.stderr, flush=True)
         record(parts, place, leads=leads, quiet=quiet or not leads)
         if not leads:
             return Answer((), {})
         return assess(parts, place, quiet=quiet)
 
 
-def assess(parts: Assembled, run: Run, *, quiet: bool) -> Answer:
-    """What follows training: frozen features, the diagnosis with its accuracies, the page; each is announced."""
-    with Progress(1, quiet=quiet) as bar:
-        bar.say("features of the trained encoder and of its baselines")
-        freeze(parts, run)
-        assessment.of_run(run, saying=bar.say)
-        bar.say("the page")
-        return report.report(run.path)
+def assess(parts: Assembled, place: Run, *, quiet: bool) -> Answer:
+    """What follows training: features, diagnosis, map and page, each named while it is made."""
+    with After(PARTS, quiet=quiet) as after:
+        after.begin("features of the encoder and of the baselines")
+        freeze(parts, place)
+        assessment.of_run(place, saying=after.begin)
+        after.begin("map and page")
+        page = pages.write(place.path, told=after.part)
+    return report.written(page)
+
+
+def opening(parts: Assembled) -> str:
+    """What is about to happen: what was read, how much of it is held out, by what it is encoded, seen and trained."""
+    config, samples = parts.config, parts.samples
+    weights = sum(weight.numel() for weight in parts.learner.encoder.parameters())
+    reasons = Counter(reason for _, reason in samples.skipped)
+    skipped = "".join(f" {count} skipped: {reason}." for reason, count in reasons.most_common(3))
+    return (
+        f"{samples}; {len(parts.test):,} more held out.{skipped} {config.method} with {config.encoder} "
+        f"({weights / 1e6:.1f} M weights), views {parts.recipe.description}, {config.epochs} epochs in batches of "
+        f"{config.batch}."
+    )
 
 
 def begin(parts: Assembled, run: Run) -> None:
@@ -274,4 +294,4 @@ def _train_together(place: Run, devices: int, *, quiet: bool) -> Answer:
     status = launch.start(launch.resuming(place.path, quiet=quiet), devices=devices, saying=place.kept)
     if status:
         raise RuntimeError(f"The processes failed with status {status}. {place.kept()}")
-    return report.report(place.path)
+    return report.written(place.path / "report.html")
