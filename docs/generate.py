@@ -113,7 +113,7 @@ def pictured(row) -> str:
     """A claim with pictures: sentence, verdict, what was measured and how."""
     cost = f"{row['seeds']} seeds, {row['minutes']:.1f} minutes of one core" if row["seeds"] else "Seconds"
     lines = [
-        f"\n### Claim {row['number']}\n",
+        f"\n## Claim {row['number']}\n",
         f"{row['sentence']} **{row['verdict'].capitalize()}**: {row['measured']}. {row['why']}".strip(),
         f"\n{cost}; tolerance: {row['tolerance'] or 'none'}; `vergence reproduce {row['number']}`\n",
         *(f"![Claim {row['number']}: {cell(row['sentence'])}](claims/{name})" for name in row["pictures"]),
