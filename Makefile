@@ -46,5 +46,14 @@ faults: $(READY)    ## kill, damage and starve training runs, and print what the
 fuzz: $(READY)      ## a hundred thousand damaged files, settings, logs, runs and arguments: none may end in a traceback
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fuzz.py
 
+.venv-docs/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	@touch $@
+
+docs: .venv-docs/.ready ## the site, in build/docs: tutorials are executed, warnings and dead links are errors
+	OMP_NUM_THREADS=1 .venv-docs/bin/python -m sphinx -q -W --keep-going -b html docs build/docs
+	@echo "Open build/docs/index.html"
+
 clean:              ## remove the environments and caches
 	rm -rf .venv .venv-bench .venv-kernel build dist .pytest_cache .mypy_cache .ruff_cache

@@ -30,7 +30,9 @@ def branches(name: str, row: Method) -> str:
     if row.queue:
         parts.append(_box(400, 170, f"queue of {row.queue:,}") + '<path class="l" d="M520 190 H560 V112"/>')
     parts.append(_box(540, 72, loss, 130) + '<path class="l" d="M500 50 H605 V72 M500 150 H605 V112"/>')
-    text = f"{name}: view 1 through {', '.join(upper)}; view 2 through {', '.join(steps)} ({words[0]}, {words[1]}); {loss}"
+    text = (
+        f"{name}: view 1 through {', '.join(upper)}; view 2 through {', '.join(steps)} ({words[0]}, {words[1]}); {loss}"
+    )
     text += f", with a queue of {row.queue} past keys" if row.queue else ""
     return _figure(text, "".join(parts), 215)
 

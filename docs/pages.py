@@ -23,8 +23,9 @@ BATCH, WIDTH = 256, 128  # of the thermometers on the pages
 # How methods fail, by what keeps their embeddings apart; the doctor's word for each is a row of FAULTS.
 FAILURES = {
     "negatives": (
-        "Negatives keep the embeddings apart. With a temperature that is too high they hardly push; with one that is too "
-        "low only the nearest count, and those may be of the same class. Views that share too little cannot be matched.",
+        "Negatives keep the embeddings apart. With a temperature that is too high they hardly push; with one that is "
+        "too low only the nearest count, and those may be of the same class. Views that share too little cannot be "
+        "matched.",
         ("temperature too high", "temperature too low", "false negatives", "too weak views"),
     ),
     "statistics": (
@@ -102,7 +103,9 @@ def _defaults(name: str, row: Method) -> str:
 
 def _scale(row: Method) -> str:
     if row.objective not in SCALES:
-        return "## Thermometer\n\nIts loss has no known value at chance or floor: the doctor judges the embeddings alone."
+        return (
+            "## Thermometer\n\nIts loss has no known value at chance or floor: the doctor judges the embeddings alone."
+        )
     try:
         read = thermometer(row.objective, n=BATCH, d=WIDTH, **row.reading())
     except (TypeError, ValueError):
@@ -110,8 +113,8 @@ def _scale(row: Method) -> str:
     return (
         f"## Thermometer\n\nIn a batch of {BATCH} with {WIDTH} dimensions the loss is **{read.chance:.4f}** when all "
         f"embeddings coincide (chance) and never below **{read.floor:.4f}** (floor). Read yours:\n\n"
-        f"```bash\nvergence doctor --objective {row.objective} --batch {BATCH} --loss {(read.chance + read.floor) / 2:.3f}"
-        "\n```"
+        f"```bash\nvergence doctor --objective {row.objective} --batch {BATCH} "
+        f"--loss {(read.chance + read.floor) / 2:.3f}\n```"
     )
 
 
@@ -124,7 +127,8 @@ def _measured(name: str) -> str:
         if re.match(rf"\| `?{name}`? \|", line):
             found += [f"{heading}:", "", head, "|" + "---|" * (head.count("|") - 1), line, ""]
     if not found:
-        return "## Measured\n\nNot measured yet beside the others; see [every method, measured](../../methods_measured.md)."
+        words = "Not measured yet beside the others; see [every method, measured](../../methods_measured.md)."
+        return f"## Measured\n\n{words}"
     return "\n".join(["## Measured", "", *found, "All of them: [every method, measured](../../methods_measured.md)."])
 
 
@@ -213,7 +217,8 @@ ROOMS = (
 def api() -> str:
     """The rooms of the package, a page each."""
     listed = "\n".join(f"api/{name}" for name in ROOMS)
-    return f"# Public names\n\nEvery name with its docstring and a link to its source.\n\n```{{toctree}}\n\n{listed}\n```\n"
+    words = "Every name with its docstring and a link to its source."
+    return f"# Public names\n\n{words}\n\n```{{toctree}}\n\n{listed}\n```\n"
 
 
 def names_of(room: str) -> str:
@@ -224,7 +229,15 @@ def names_of(room: str) -> str:
 
 def others() -> str:
     """Every page that lies in docs/ and has no place elsewhere, so that none is lost."""
-    placed = "".join(path.read_text(encoding="utf-8") for path in HERE.glob("*/index.md")) + (HERE / "index.md").read_text()
-    loose = [path.stem for path in sorted(HERE.glob("*.md")) if f"/{path.stem}\n" not in placed and path.stem != "index"]
+    placed = (
+        "".join(path.read_text(encoding="utf-8") for path in HERE.glob("*/index.md")) + (HERE / "index.md").read_text()
+    )
+    loose = [
+        path.stem for path in sorted(HERE.glob("*.md")) if f"/{path.stem}\n" not in placed and path.stem != "index"
+    ]
     listed = "\n".join(f"../{name}" for name in loose)
-    return f"# More\n\n```{{toctree}}\n\n{listed}\n```\n" if loose else "---\norphan: true\n---\n\n# More\n\nNothing yet.\n"
+    return (
+        f"# More\n\n```{{toctree}}\n\n{listed}\n```\n"
+        if loose
+        else "---\norphan: true\n---\n\n# More\n\nNothing yet.\n"
+    )
