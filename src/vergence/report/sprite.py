@@ -14,6 +14,7 @@ from vergence.report.pieces import piece
 
 COLUMNS = 40
 LARGEST_SIDE = 64  # pixels of a thumbnail in the file; the page shows them at 48 to 80
+PLAIN = 4  # a PNG may take the fourth part of the budget: photos are then stored as JPEG, drawings and digits exactly
 BUDGET = 1_600_000  # bytes of the picture: with 100,000 points beside it a page stays under 5 MB
 
 
@@ -83,7 +84,7 @@ def make_sprite(
         sheet = _sheet(images)
         for form, fine in (("png", 100), ("jpeg", quality), ("jpeg", 60)):
             data = _encoded(sheet, form, fine)
-            if len(data) <= budget:
+            if len(data) <= (budget if form == "jpeg" else budget // PLAIN):
                 address = f"data:image/{form};base64,{base64.b64encode(data).decode()}"
                 height, width = images.shape[1:3]
                 return Sprite(address, len(images), -(-len(images) // COLUMNS), width / height, max(height, width) < 32)
