@@ -3,7 +3,7 @@
 import sys
 import time
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 PERIOD = 10.0  # seconds between plain lines
 ESTIMATED = 5  # steps after which the rest is estimated: the first are slow
@@ -20,7 +20,7 @@ class Progress:
         self._bar: Any = None
         self._named = ""
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Progress":
         if not self.quiet and sys.stderr.isatty():
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
@@ -76,6 +76,10 @@ class Progress:
 
 class After(Progress):
     """What follows training, part by part: each is named when it begins, so that no minute passes in silence."""
+
+    def __enter__(self) -> "After":
+        super().__enter__()
+        return self
 
     def begin(self, text: str) -> None:
         """Another part begins."""
