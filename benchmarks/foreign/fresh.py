@@ -29,7 +29,7 @@ from sklearn.preprocessing import StandardScaler, normalize
 from sklearn.random_projection import SparseRandomProjection
 from torch import Tensor, nn
 
-ROWS, SEED = 1000, 11
+ROWS, SEED = 800, 11
 
 
 def main() -> None:

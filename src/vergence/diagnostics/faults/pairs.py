@@ -26,6 +26,9 @@ from vergence.diagnostics.view_trials import WINDOW, Matched
 UNMATCHED = 0.6  # chance that a positive pair is closer than a random one: 0.5 when pairs are shuffled
 ASTRAY = 0.1  # share of rows whose partner is elsewhere
 EVEN = 0.6  # evenness of far partners: .5 at most for weak views of one sample, .63 and more where 30 % are shuffled
+MINORITY = 30  # rows outside the commonest class, below which nobody can tell whether they are told apart
+MEMBERS = 6  # rows a class on average, below which a class is too small to contradict a label
+HALF = 0.45  # a share of wrong labels that no fit of at most .5 can tell from classes that are not there
 EVENLY = 0.75  # error of the surest quarter over that of all: .68 at most in clean development sets
 REPLACED, TOLD = 0.045, 0.7  # share of labels replaced by any other class (.03 at most in clean sets), and its evidence
 HIDDEN = 0.36  # error above which wrong labels cannot be told from classes that overlap
@@ -117,7 +120,7 @@ def labels_at_chance(
         "They are shuffled, or these rows know nothing of them; rows alone cannot tell which."
     )
     advice = "Check that row i of labels belongs to row i of the embeddings."
-    if body.n < 50:
+    if body.n < 50 or body.n - int(torch.bincount(body.labels).max()) < MINORITY:
         return Finding("labels at chance", "pairs", sentence, "neighbors", advice, "unknown")
     return Finding("labels at chance", "pairs", sentence, "neighbors", advice)
 
@@ -131,9 +134,10 @@ def label_noise(
         return None
     noise = noise_share(judged.scores, body.labels)
     uniform, evidence = uniform_noise(judged.scores, body.labels)
-    plain = uniform > REPLACED and evidence > TOLD
+    plain = HALF > uniform > REPLACED and evidence > TOLD
     wrong, surest = uniform if plain else noise.share, noise.surest
-    if plain or _noisy(noise, judged.error, body.n):
+    small = body.n < MEMBERS * len(torch.unique(body.labels))
+    if not small and (plain or _noisy(noise, judged.error, body.n)):
         found = share(wrong, n=body.n)
         sentence = (
             f"About {100 * wrong:.0f} % of labels are wrong at random: where rows are surest, {100 * surest:.0f} % of "
@@ -163,8 +167,8 @@ def _noisy(noise: Noise, error: float, n: int) -> bool:
     On the development half of benchmarks/foreign (1,000 rows, 42 clean sets) the most evidence for a share above .03 of
     wrong labels was 1.1 nats, for a share of .05; with 15 % of labels drawn again, 1.3 to 18 in two thirds of the sets.
     """
-    strong = noise.evidence > 3 and noise.share > 0.05
-    some = noise.evidence > (0.8 if error < HIDDEN else 1.2) and noise.share > 0.07
+    strong = noise.evidence > 3 and HALF > noise.share > 0.05
+    some = noise.evidence > (0.8 if error < HIDDEN else 1.2) and HALF > noise.share > 0.07
     even = n >= 500 and 0.25 < error < 0.45 and noise.surest > EVENLY * error
     return strong or some or even
 
@@ -179,7 +183,9 @@ def no_classes(labels: Tensor, n: int) -> Finding | None:
     return Finding("no classes", "pairs", sentence, "labels", "Give one label for each class of samples.", "unknown")
 
 
-def label_shift(h: Array, labels: Tensor, seed: int = 0) -> tuple[int, Estimate, tuple[float, float]] | None:
+def label_shift(
+    h: Array, labels: Tensor, judged: Judged | None = None, seed: int = 0
+) -> tuple[int, Estimate, tuple[float, float]] | None:
     """The shift of labels against rows, from some place of the file on, at which rows fit their labels better.
 
     A window of consecutive rows: a sample would hide what stands next to what. Every shift of up to 20 rows is tried
@@ -193,7 +199,7 @@ def label_shift(h: Array, labels: Tensor, seed: int = 0) -> tuple[int, Estimate,
     index = np.arange(start, min(n, start + WINDOW))
     targets = torch.unique(labels[torch.from_numpy(index)], return_inverse=True)[1]
     trial = shifted(rows_at(h, index).double().cpu(), targets)
-    found = _told(trial)
+    found = _told(trial, sure=judged is None or judged.above_chance)
     if not found:
         return 0, Estimate(0.0, 0.0, 0.0, n, ""), (0.0, 1.0)
     # Where labels stand in blocks many shifts fit nearly as well: the smallest of them is meant.
@@ -203,11 +209,13 @@ def label_shift(h: Array, labels: Tensor, seed: int = 0) -> tuple[int, Estimate,
     return shift, gain, (place, 1.0)
 
 
-def _told(trial: Shifted) -> dict[tuple[int, float], float]:
+def _told(trial: Shifted, *, sure: bool) -> dict[tuple[int, float], float]:
     """Shifts and places that fit better than luck explains, with their standard scores.
 
     Of 40 shifts and 42 places chance reaches 4.2 standard errors once in a thousand files; small shifts are likelier.
+    Rows that know nothing of their labels fit by luck more often than the normal law says: there five are asked for.
     """
+    usual, small = (4.2, 3.5) if sure else (5.0, 5.0)
     votes, fitted, right = (measure(trial.labels) for measure in (trial.votes, trial.fitted, trial.right))
     found = {}
     for shift, place in _hypotheses():
@@ -217,7 +225,7 @@ def _told(trial: Shifted) -> dict[tuple[int, float], float]:
             continue
         score = standard_score(change + trial.fitted(moved) - fitted)
         gain = float((trial.right(moved).double() - right.double()).mean())
-        if score > (3.5 if abs(shift) <= 2 and not place else 4.2) and gain > 0.01:
+        if score > (small if abs(shift) <= 2 and not place else usual) and gain > 0.01:
             found[shift, place] = score
     return found
 

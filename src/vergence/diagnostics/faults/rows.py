@@ -185,10 +185,13 @@ def column_scales(
 
 
 @fault("rows", order=60)
-def duplicates(copies: Copies, n: int, on_a_grid: Tensor | None = None, trained: bool = False) -> Finding | None:
+def duplicates(
+    copies: Copies, n: int, variances: Tensor, on_a_grid: Tensor | None = None, trained: bool = False
+) -> Finding | None:
     """Rows that repeat others, exactly or nearly: a copy is its twin's nearest neighbor and lends it its label.
 
-    In training with negatives copies repel each other, whatever their labels.
+    In training with negatives copies repel each other, whatever their labels. Rows of few values in few directions
+    (codes, counts, a table) coincide by chance, which is no fault.
     """
     share = max(copies.exact / n, copies.share.value)
     if share < 0.01 and not copies.exact:
@@ -196,8 +199,9 @@ def duplicates(copies: Copies, n: int, on_a_grid: Tensor | None = None, trained:
     inflation = copies.inflation
     # Who is whose copy is a fact, not an estimate: the inflation needs no significance.
     costs = inflation is not None and inflation.value >= 0.015
-    many = copies.share.low > REPEATED and on_a_grid is None
-    plenty = copies.exact >= PLENTY * n and on_a_grid is None
+    lucky = on_a_grid is not None and _nats(variances, on_a_grid) < 2 * math.log(n) + 5
+    many = copies.share.low > REPEATED and not lucky
+    plenty = copies.exact >= PLENTY * n and not lucky
     serious = costs or plenty or (many and (trained or inflation is None))
     if not serious and share < 0.01:
         return None
@@ -255,8 +259,13 @@ def dead_columns(bench: Bench, dead: int, seed: int = 0) -> Finding | None:
 
 
 @fault("rows", order=50)
-def mixture(body: Bench, grouped: Grouping) -> Finding | None:
-    """Two groups of rows that share no neighbors although they hold the same classes: two models, or two sources."""
+def mixture(body: Bench, grouped: Grouping, exact: int, n: int) -> Finding | None:
+    """Two groups of rows that share no neighbors although they hold the same classes: two models, or two sources.
+
+    Where most rows are copies, as codes are, every point is a group of its own.
+    """
+    if exact > 0.5 * n:
+        return None
     sentence = (
         f"Rows fall into two groups ({100 * grouped.part:.0f} % and {100 - 100 * grouped.part:.0f} %) with "
         f"{100 * grouped.crossing:.0f} % of the neighbors across that chance would give"
@@ -459,6 +468,12 @@ def log_spread(lengths: Tensor) -> float:
         return 0.0
     low, high = torch.quantile(lengths.log(), torch.tensor([0.16, 0.84], dtype=lengths.dtype))
     return float(high - low) / 2
+
+
+def _nats(variances: Tensor, levels: Tensor) -> float:
+    """What a row of so many levels a column can tell, in nats: log levels times the effective number of directions."""
+    shares = variances / variances.sum().clamp(min=1e-300)
+    return float(torch.special.entr(shares).sum().exp()) * math.log(max(2.0, float(levels.double().median())))
 
 
 def _without(bench: Bench, kept: Tensor) -> Estimate | None:

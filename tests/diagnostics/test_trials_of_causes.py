@@ -1,0 +1,105 @@
+"""Causes told apart: what explains lengths, what two groups share, how labels came to be wrong."""
+
+import numpy as np
+import pytest
+import torch
+
+from vergence.diagnostics import diagnose
+from vergence.diagnostics.faults import rows as detectors
+from vergence.diagnostics.grouping import shared_directions
+from vergence.diagnostics.label_trials import uniform_noise
+from vergence.diagnostics.trials import bench
+
+N, D, CLASSES = 600, 24, 6
+
+
+def noise(*shape, seed):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+LABELS = torch.from_numpy(np.random.default_rng(0).integers(0, CLASSES, N))
+SCALE = 1 / (1 + torch.arange(D, dtype=torch.float64)).sqrt()
+H = (0.8 * noise(CLASSES, D, seed=1)[LABELS] + noise(N, D, seed=2)) * SCALE
+
+
+def faults(h, labels=LABELS):
+    return diagnose(h, labels=labels, diagnostics={}).faults
+
+
+def test_lengths_that_belong_to_the_class_are_explained_and_drawn_ones_are_not():
+    of_class = H * torch.exp(LABELS.double() - 2.5)[:, None]
+    drawn = H * noise(N, 1, seed=3).mul(0.7).exp()
+    assert detectors.unexplained_lengths(bench(of_class)) < detectors.UNEXPLAINED
+    assert detectors.unexplained_lengths(bench(drawn)) > detectors.UNEXPLAINED
+    assert "heavy-tailed lengths" in faults(drawn)
+
+
+def test_two_halves_of_one_cloud_share_their_directions_and_a_turned_half_shares_none():
+    half = torch.arange(N) < N // 2
+    turned = torch.where(half[:, None], H @ torch.linalg.qr(noise(D, D, seed=4)).Q, H)
+    assert shared_directions(half, H) > 0.9
+    assert shared_directions(half, turned) < 0.3
+
+
+def test_two_sources_of_one_model_are_noted_and_two_models_are_a_fault():
+    half = (torch.arange(N) % 2 == 0)[:, None]
+    centers = noise(2 * CLASSES, D, seed=5)
+    sources = (4 * centers[LABELS + CLASSES * half.squeeze(1)] + noise(N, D, seed=6)) * SCALE + 6 * half * SCALE
+    turned = torch.where(half, H @ torch.linalg.qr(noise(D, D, seed=4)).Q + 1, H - 1)
+    assert "mixture" in faults(turned)
+    assert "mixture" not in faults(sources)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.3])
+def test_the_share_of_labels_drawn_from_any_class_is_found(share):
+    """Scores of a softmax that is right about its own doubt: nothing but the replaced labels is left to explain."""
+    scores = 3 * noise(4000, 5, seed=7)
+    generator = torch.Generator().manual_seed(8)
+    labels = torch.multinomial(scores.softmax(dim=1), 1, generator=generator).squeeze(1)
+    wrong = torch.rand(4000, generator=generator) < share
+    labels = torch.where(wrong, (labels + torch.randint(1, 5, (4000,), generator=generator)) % 5, labels)
+    found, evidence = uniform_noise(scores, labels)
+    assert abs(found - share) < 0.03
+    assert (evidence > 10) == (share > 0)
+
+
+def test_of_shifts_that_fit_alike_the_smallest_is_named():
+    """In blocks of ten, a shift by one block renames the classes and fits as well as none."""
+    blocks = torch.arange(N) // 10 % CLASSES
+    h = 3 * noise(CLASSES, D, seed=1)[blocks] + noise(N, D, seed=2)
+    found = diagnose(h, labels=blocks.roll(1), diagnostics={})
+    assert found.faults == ("misaligned labels",)
+    assert "stands 1 row later" in found.verdict.evidence[0]
+
+
+def test_what_only_accuracy_tells_is_no_fault_while_labels_are_wrong():
+    h = H + 8 * noise(N, 1, seed=9) * noise(1, D, seed=10) / D**0.5
+    assert "dominant direction" in faults(h)
+    found = diagnose(h, labels=LABELS.roll(1), diagnostics={})
+    assert found.faults == ("misaligned labels",)
+
+
+def test_part_of_the_principal_components_is_still_principal():
+    u = torch.pca_lowrank(noise(2 * N, D, seed=11) * 4 * SCALE**2, q=D)[0] * 4 * SCALE**2
+    assert detectors._principal(u[::2])
+    assert not detectors._principal(u[::2] * torch.where(torch.arange(D) == 20, 30.0, 1.0))
+
+
+def test_copies_in_many_directions_are_a_fault_although_values_are_few():
+    coarse = (H / H.abs().max() * 127).round()
+    twice = torch.cat([coarse[: N // 2], coarse[: N // 2]])
+    labels = torch.cat([LABELS[: N // 2], LABELS[: N // 2]])
+    assert "duplicates" in faults(twice, labels)
+    assert "duplicates" not in faults(coarse)
+
+
+def test_one_class_in_a_hundred_leaves_chance_undecided():
+    rare = torch.where(torch.arange(N) % 100 == 0, 1, 0)
+    found = {each.fault: each.level for each in diagnose(H, labels=rare, diagnostics={}).findings}
+    assert found["labels at chance"] == "unknown"
+
+
+def test_classes_of_three_rows_cannot_be_called_noisy():
+    labels = torch.arange(N) // 3
+    h = noise(N // 3, D, seed=12)[labels] + 0.8 * noise(N, D, seed=13)
+    assert "label noise" not in faults(h, labels)
