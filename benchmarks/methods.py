@@ -83,9 +83,11 @@ def main() -> None:
 
 def measured(data: str, method: str, *, seed: int, epochs: int) -> Row:
     """Train a method and measure what it learned on held-out samples."""
+    own = "random" if method in REFERENCES else method
+    encoder = METHODS[own].encoder  # masked images need a ViT
     settings = config.Config(
-        data=data, method="random" if method in REFERENCES else method, views=REFERENCES.get(method, "auto"),
-        encoder="convnet", epochs=epochs, batch=BATCH[data], seed=seed, watching=config.Watching(every=0),
+        data=data, method=own, views=REFERENCES.get(method, "auto"),
+        encoder="convnet" if encoder == "auto" else encoder, epochs=epochs, batch=BATCH[data], seed=seed, watching=config.Watching(every=0),
         limit=SAMPLES,
     )  # fmt: skip
     parts = assembly.assemble(settings, captioned(data, "train"))

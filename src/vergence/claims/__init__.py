@@ -4,7 +4,7 @@ Nothing imports from here but the stage ``reproduce``. A folder for each source,
 Numbers up to 92 are those of the claims; an erratum has the number of the claim that guards against it, plus 100.
 """
 
-from vergence.claims import flatnce, haochen, huang, limits, tschannen, wang_isola
+from vergence.claims import flatnce, haochen, huang, limits, regularizers, tschannen, wang_isola
 from vergence.claims.claim import SOURCES, Claim, Outcome, Verdict, claim, within
 from vergence.claims.laboratory import SCALES, Laboratory
 from vergence.tables import Table
@@ -16,6 +16,7 @@ _ROWS: list[Claim] = [
     *limits.CLAIMS,
     *haochen.CLAIMS,
     *flatnce.CLAIMS,
+    *regularizers.CLAIMS,
 ]
 CLAIMS = Table("claim", {str(row.number): row for row in sorted(_ROWS, key=lambda row: row.number)})
 

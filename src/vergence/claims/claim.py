@@ -16,6 +16,7 @@ SOURCES = {
     "limits": "McAllester & Stratos (2020); Poole et al. (2019); Song & Ermon (2020): limits of estimators",
     "haochen": "HaoChen et al. (2021), spectral contrastive loss. https://arxiv.org/abs/2106.04156",
     "flatnce": "Chen et al. (2021), FlatNCE. https://arxiv.org/abs/2107.01152",
+    "regularizers": "Balestriero & LeCun (2025), LeJEPA; Zhu et al. (2022), TiCo; Bardes et al. (2022), VICReg",
 }
 
 

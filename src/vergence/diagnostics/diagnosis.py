@@ -16,6 +16,7 @@ from torch import Tensor
 from vergence.diagnostics import copies as copying
 from vergence.diagnostics import geometry, measures
 from vergence.diagnostics.arrays import Array, chosen_rows, labels_for, rows_at, sampled, shape
+from vergence.diagnostics.assignments import assigned
 from vergence.diagnostics.by_name import Given, Maker
 from vergence.diagnostics.collapse import Collapse, collapse
 from vergence.diagnostics.estimate import Estimate, mean
@@ -26,7 +27,7 @@ from vergence.diagnostics.label_trials import comparable, judged
 from vergence.diagnostics.measures import Measured
 from vergence.diagnostics.negatives import Negatives, negatives
 from vergence.diagnostics.spectrum import moments, spectrum
-from vergence.diagnostics.thermometer import Thermometer, read, thermometer
+from vergence.diagnostics.thermometer import UNCOUNTED, Thermometer, read, thermometer
 from vergence.diagnostics.trials import bench
 from vergence.diagnostics.view_trials import matched
 from vergence.objectives import OBJECTIVES
@@ -329,7 +330,7 @@ def _negatives(
 ) -> Negatives | None:
     """What negatives do at the objective's temperature; None where it has none."""
     temperature = reading.hyperparameters.get("temperature")
-    if temperature is None:
+    if temperature is None or reading.objective in UNCOUNTED:
         return None
     return negatives(z1, z2, labels=labels, batch=len(pairs[0][0]), temperature=temperature, seed=seed)
 
@@ -376,6 +377,7 @@ DERIVED: dict[str, Maker] = {
     "reading": _reading,
     "negatives": _negatives,
     "raw_loss": learning.raw_loss,
+    "assigned": assigned,
 }
 
 __all__ = ["ABOUT", "DERIVED", "Diagnosis", "diagnose", "find", "gather"]

@@ -17,6 +17,7 @@ from torch import Tensor
 from vergence.diagnostics import geometry
 from vergence.diagnostics import spectrum as spectra
 from vergence.diagnostics.arrays import Array, as_tensor, sampled, shape
+from vergence.diagnostics.assignments import Assigned
 from vergence.diagnostics.by_name import Given
 from vergence.diagnostics.collapse import Collapse
 from vergence.diagnostics.copies import Copies
@@ -296,6 +297,28 @@ def loss_reading(reading: Thermometer) -> Thermometer:
 def loss_again(held_out_loss: Estimate) -> Estimate:
     """The objective on batches of held-out pairs."""
     return held_out_loss
+
+
+@shown("objective", title="entropy of the student's prototypes")
+def student_entropy(assigned: Assigned) -> dict[str, Any]:
+    """Mean entropy of a row over the prototypes, in nats: log K where it is uniform, 0 where it is sure of one.
+
+    References:
+        Caron et al. (2021), Sec. 5.3. https://arxiv.org/abs/2104.14294
+    """
+    return {"value": assigned.student, "most": math.log(assigned.prototypes), "n": assigned.n}
+
+
+@shown("objective", title="entropy of the teacher's prototypes")
+def teacher_entropy(assigned: Assigned) -> dict[str, Any]:
+    """The same after centering and sharpening: log K is collapse to uniform; 0 is only well if many are used."""
+    return {"value": assigned.teacher, "most": math.log(assigned.prototypes), "n": assigned.n}
+
+
+@shown("objective", title="prototypes in use")
+def prototypes_used(assigned: Assigned) -> dict[str, Any]:
+    """How many prototypes the rows use together, as the exponential of the entropy of their mean: 1 at collapse."""
+    return {"value": math.exp(assigned.teacher_together), "most": assigned.prototypes, "n": assigned.n}
 
 
 @shown("objective")

@@ -4,6 +4,7 @@ Most need a training run: its objective, two views, or the projector's weights. 
 asked, and only where labels show that it costs something.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,12 +12,13 @@ import torch
 from torch import Tensor
 
 from vergence.diagnostics import trials
+from vergence.diagnostics.assignments import Assigned
 from vergence.diagnostics.collapse import Collapse
 from vergence.diagnostics.estimate import Estimate
 from vergence.diagnostics.findings import Finding, fault
 from vergence.diagnostics.label_trials import Judged
 from vergence.diagnostics.negatives import Negatives
-from vergence.diagnostics.thermometer import Thermometer
+from vergence.diagnostics.thermometer import UNCOUNTED, Thermometer
 from vergence.diagnostics.trials import Bench, costly, difference
 from vergence.diagnostics.view_trials import Matched, matching
 
@@ -29,6 +31,8 @@ BLUNT = 0.6  # nats between collapse and floor: reached at T = 2 / 0.6
 SHARP = 1.5  # effective number of negatives
 COLD, CAP = 0.05, 0.1  # temperature below those in use, and variance of unit embeddings below healthy ones
 SOLVED = 0.95  # accuracy from which few directions, or few points, are enough for these labels
+ONE_PROTOTYPE = 1.5  # prototypes in use: rows that all say the same have 1, two even clusters 2
+UNIFORM = 0.99  # share of log K: a teacher that is sure of anything is below
 SAME_SPACE = 0.6  # chance that a sample's representation and embedding are closer than two samples'
 
 
@@ -210,6 +214,25 @@ def temperature_too_high(reading: Thermometer) -> Finding | None:
     )  # fmt: skip
 
 
+@fault("learning", order=36)
+def prototype_collapse(assigned: Assigned) -> Finding | None:
+    """All rows are assigned to one prototype, or every row to all of them alike: DINO's and SwAV's two collapses."""
+    most = math.log(assigned.prototypes)
+    used = math.exp(assigned.teacher_together)
+    if used < ONE_PROTOTYPE:
+        sentence = f"Rows use {used:.1f} of {assigned.prototypes} prototypes: all say the same."
+        advice = "Raise the teacher's temperature, or center more slowly; use more samples in a batch."
+    elif assigned.teacher > UNIFORM * most:
+        sentence = (
+            f"The teacher's entropy is {assigned.teacher:.2f} of at most {most:.2f} nats: every row is assigned to all "
+            f"{assigned.prototypes} prototypes alike."
+        )
+        advice = "Lower the teacher's temperature, or train longer: a fresh encoder shows this too."
+    else:
+        return None
+    return Finding("prototype collapse", "learning", sentence, "teacher_entropy", advice)
+
+
 @fault("learning", order=103)
 def false_negatives(
     negatives: Negatives, h_sample: Tensor, z1_sample: Tensor, sample_labels: Tensor | None = None
@@ -238,7 +261,7 @@ def false_negatives(
 
 def raw_loss(pairs: Batches, reading: Thermometer) -> float | None:
     """The mean nt_xent of raw products: what a loss that forgets to normalize would show."""
-    if "temperature" not in reading.hyperparameters:
+    if "temperature" not in reading.hyperparameters or reading.objective in UNCOUNTED:
         return None
     values = []
     for first, second, *_ in pairs:
