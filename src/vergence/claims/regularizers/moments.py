@@ -62,7 +62,11 @@ def vicreg_is_the_two_moment_case() -> Outcome:
     said = (
         f"error {error:.1e}; equal moments differ by {gap[small]:.1e} at the limit {small} and by {gap[3.0]:.2f} at 3"
     )
-    return Outcome(error < 1e-3 and gap[small] < 1e-3 < 0.05 < gap[3.0], said, {"gap": gap})
+    return Outcome(
+        error < 1e-3 and gap[small] < 1e-3 < 0.05 < gap[3.0],
+        said,
+        {"gap": {str(limit): value for limit, value in gap.items()}},
+    )
 
 
 @claim(
@@ -111,12 +115,13 @@ def _energy(z: Tensor) -> float:
     tolerance="between 2 and 4, and between 27 and 45",
 )
 def small_batches_hide_dimensional_collapse() -> Outcome:
-    found, full = {}, {}
+    found: dict[str, float] = {}
+    full: dict[str, float] = {}
     for n in (64, 1024):
         draws = range(6)
         flat = [gaussian(n, 8, seed=seed) @ gaussian(8, 64, seed=seed + 50) / math.sqrt(8) for seed in draws]
-        found[n] = float(np.mean([float(sigreg(z, slices=256, seed=seed)) for seed, z in enumerate(flat)]))
+        found[str(n)] = float(np.mean([float(sigreg(z, slices=256, seed=seed)) for seed, z in enumerate(flat)]))
         wide = [sigreg(gaussian(n, 64, seed=seed), slices=256, seed=seed) for seed in draws]
-        full[n] = float(np.mean([float(value) for value in wide]))
-    holds = 2 < found[64] < 4 and 27 < found[1024] < 45
+        full[str(n)] = float(np.mean([float(value) for value in wide]))
+    holds = 2 < found["64"] < 4 and 27 < found["1024"] < 45
     return Outcome(holds, "; ".join(f"{n} rows: rank 8 {found[n]:.1f}, rank 64 {full[n]:.2f}" for n in found), found)
