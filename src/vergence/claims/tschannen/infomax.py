@@ -87,7 +87,7 @@ def the_held_out_bound_sees_held_out_pairs() -> Outcome:
     perceptron = {"hidden": (64,), "norm": False}
     rate = Optim("adam", learning_rate=3e-3, warmup=0.0)
     parts = assembly.assemble(
-        Config("digits", "infomax", "mlp", "halves", batch=128, epochs=6, backbone=perceptron, optim=rate)
+        Config("digits", "infomax", "mlp", views="halves", batch=128, epochs=6, backbone=perceptron, optim=rate)
     )
     train(parts)
     x = parts.test.x[torch.arange(len(parts.test))]
