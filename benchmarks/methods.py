@@ -86,9 +86,8 @@ def measured(data: str, method: str, *, seed: int, epochs: int) -> Row:
     own = "random" if method in REFERENCES else method
     encoder = METHODS[own].encoder  # masked images need a ViT
     settings = config.Config(
-        data=data, method=own, views=REFERENCES.get(method, "auto"),
-        encoder="convnet" if encoder == "auto" else encoder, epochs=epochs, batch=BATCH[data], seed=seed, watching=config.Watching(every=0),
-        limit=SAMPLES,
+        data=data, method=own, views=REFERENCES.get(method, "auto"), epochs=epochs, batch=BATCH[data], seed=seed,
+        encoder="convnet" if encoder == "auto" else encoder, watching=config.Watching(every=0), limit=SAMPLES,
     )  # fmt: skip
     parts = assembly.assemble(settings, captioned(data, "train"))
     began = time.process_time()
