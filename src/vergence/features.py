@@ -316,22 +316,6 @@ def write(path: Path, made: Features) -> Path:
     return write_bytes(path, buffer.getvalue())
 
 
-def export(encoder: nn.Module, example: Tensor, path: Path, *, form: str) -> None:
-    """Write an encoder as weights (``safetensors``), as a ``torch.export`` program (``torch``), or as ``onnx``."""
-    encoder = encoder.eval().cpu()
-    if form == "safetensors":
-        save(path, encoder.state_dict())
-        return
-    dynamic = ({0: torch.export.Dim("n")},)
-    if form == "onnx":
-        try:
-            torch.onnx.export(encoder, (example,), str(path), dynamo=True, dynamic_shapes=dynamic)
-        except ImportError as error:
-            raise ImportError(f"ONNX needs an extra ({error}). Try: pip install 'vergence[onnx]'") from error
-        return
-    torch.export.save(torch.export.export(encoder, (example,), dynamic_shapes=dynamic), path)
-
-
 def _chunks(samples: Samples, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     for indices in rows.split(CHUNK):
         yield indices, samples.x[indices]

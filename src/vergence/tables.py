@@ -39,6 +39,7 @@ TABLES = {
     "estimators": "vergence.information:ESTIMATORS",
     "evaluation": "vergence.evaluation:EVALUATIONS",
     "results": "vergence.theory:RESULTS",
+    "exports": "vergence.integrations.exports:EXPORTS",
     "trackers": "vergence.runs.tracking:TRACKERS",
 }
 

@@ -1,21 +1,41 @@
-"""``vergence export``: a run's encoder for other programs."""
+"""``vergence export``: a run's encoder for other programs, with what a caller must know."""
 
+import json
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
-import torch
-
-from vergence import features
-from vergence.runs import assembly
+from vergence import tables
+from vergence.integrations.exports import EXPORTS, SUFFIXES
+from vergence.integrations.exports.card import card
+from vergence.integrations.exports.source import contract, source
 from vergence.runs.results import Answer
-from vergence.runs.run import Run
+from vergence.runs.run import write_bytes
 
-SUFFIXES = {"safetensors": "safetensors", "torch": "pt2", "onnx": "onnx"}
+GRAPHS = ("torch", "onnx")  # the forms that compute, so that the standardization of inputs is inside
 
 
-def export(run: Path, *, output: Path | None = None, form: Literal["safetensors", "torch", "onnx"] = "torch") -> Answer:
-    """Write a run's encoder for other programs: weights (safetensors), a torch.export program, or ONNX."""
-    parts = assembly.trained(Run(run))
-    path = Path(output) if output else Path(run) / f"encoder.{SUFFIXES[form]}"
-    features.export(parts.learner.encoder, parts.recipe.plain(parts.samples.x[torch.arange(2)]), path, form=form)
-    return Answer((f"Encoder of {parts.learner.encoder.width} dimensions: {path}",), {"path": str(path), "form": form})
+def export(run: Path, *, output: Path | None = None, form: str = "torch", preprocess: bool = False) -> Answer:
+    """Write a run's encoder, or a fine-tuned one, for other programs: weights, a program, a folder of a library.
+
+    Beside what is written lie a JSON file with what a caller must know (input size, layout, type and range, resizing,
+    normalization, width, classes, versions, hash), which is in the file's own metadata too, and a model card.
+    ``preprocess`` puts the conversion of bytes into the graph: uint8 in.
+    """
+    row = EXPORTS[form]
+    made = source(run)
+    options: dict[str, Any] = {"preprocess": True} if preprocess else {}
+    if preprocess and "preprocess" not in tables.keywords("exports", form):
+        raise ValueError(f"--preprocess is for the forms that compute ({', '.join(GRAPHS)}), and {form} holds weights.")
+    name = "encoder" if made.head is None else "classifier"
+    path = Path(output) if output else Path(run) / f"{name}{SUFFIXES.get(form, f'-{form}')}"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    files = row(made, path, **options)
+    if form in SUFFIXES:  # a folder has its own
+        known = contract(made, inside=form in (*GRAPHS, "safetensors"), preprocess=preprocess)
+        files += [
+            write_bytes(path.with_name(f"{path.name}.json"), (json.dumps(known, indent=1) + "\n").encode()),
+            write_bytes(path.with_name(f"{path.name}.md"), card(made, known, form=form, file=path.name).encode()),
+        ]
+    classes = f" and {len(made.classes)} classes" if made.head is not None else ""
+    values = {"path": str(path), "form": form, "files": [str(file) for file in files], "sha256": made.digest}
+    return Answer((f"Encoder of {made.width} dimensions{classes}: {', '.join(map(str, files))}",), values)
