@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import binomtest, chi2, t
+from scipy.special import chdtri, ndtri, stdtrit
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def mean(values: np.ndarray, *, method: str = "Student's t") -> Estimate:
 
 def normal(value: float, error: float, *, n: int, method: str) -> Estimate:
     """A value with a standard error."""
-    half = float(t.ppf(0.975, max(1, n - 1))) * error
+    half = float(stdtrit(max(1, n - 1), 0.975)) * error
     return Estimate(value, value - half, value + half, n, method)
 
 
@@ -50,13 +50,17 @@ def share(value: float, *, n: int) -> Estimate:
 
 def wilson(share: float, n: int, *, level: float = 0.95) -> tuple[float, float]:
     """Wilson's interval of a share of n trials: never leaves [0, 1], and is not empty at 0 or 1."""
-    interval = binomtest(round(share * n), n).proportion_ci(level, method="wilson")
-    return min(float(interval.low), share), max(float(interval.high), share)  # rounding would leave 1 outside
+    z2 = float(ndtri(0.5 + level / 2)) ** 2
+    seen = round(share * n) / n
+    middle = (seen + z2 / (2 * n)) / (1 + z2 / n)
+    half = math.sqrt(z2 * (seen * (1 - seen) / n + z2 / (4 * n * n))) / (1 + z2 / n)
+    # Rounding would leave 0, 1 or the share itself outside.
+    return max(0.0, min(middle - half, share)), min(1.0, max(middle + half, share))
 
 
 def variance_ratio(value: float, *, groups: int, n: int) -> Estimate:
     """A variance of ``groups`` independent means over a known one; with several columns the interval is too wide."""
-    low, high = (value * (groups - 1) / float(chi2.ppf(chance, groups - 1)) for chance in (0.975, 0.025))
+    low, high = (value * (groups - 1) / float(chdtri(groups - 1, tail)) for tail in (0.025, 0.975))
     return Estimate(value, low, high, n, f"chi-square with {groups - 1} degrees of freedom")
 
 
@@ -67,7 +71,7 @@ def jackknife(value: float, without: Sequence[float], *, n: int) -> Estimate:
     """
     groups = len(without)
     error = math.sqrt((groups - 1) * float(np.var(without)))
-    half = float(t.ppf(0.975, groups - 1)) * error
+    half = float(stdtrit(groups - 1, 0.975)) * error
     return Estimate(value, value - half, value + half, n, f"jackknife over {groups} groups of rows")
 
 
@@ -76,5 +80,5 @@ def bootstrap(value: float, resampled: np.ndarray, *, n: int) -> Estimate:
 
     Not their percentiles: a maximum is biased upward in every resample, and its percentiles need not hold the value.
     """
-    half = float(t.ppf(0.975, len(resampled) - 1) * np.std(resampled, ddof=1))
+    half = float(stdtrit(len(resampled) - 1, 0.975) * np.std(resampled, ddof=1))
     return Estimate(value, value - half, value + half, n, f"bootstrap, {len(resampled)} resamples")

@@ -5,13 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.sparse import coo_matrix, diags
-from scipy.sparse.linalg import ArpackError, eigsh
-from sklearn.cluster import KMeans
-from sklearn.mixture import GaussianMixture
 from torch import Tensor
 
-from vergence.diagnostics import trials
+from vergence.diagnostics import splitting, trials
 from vergence.diagnostics.estimate import Estimate
 from vergence.diagnostics.trials import Bench, K
 
@@ -93,19 +89,19 @@ def _reduced(rows: Tensor, columns: int = 16) -> np.ndarray:
 
 
 def _two_means(rows: np.ndarray, seed: int) -> Tensor:
-    return torch.from_numpy(KMeans(2, n_init=3, random_state=seed).fit_predict(rows)).bool()
+    return torch.from_numpy(splitting.two_means(rows, seed))
 
 
 def _two_gaussians(rows: np.ndarray, seed: int) -> Iterator[Tensor]:
     for start in range(2):
-        model = GaussianMixture(
-            2, reg_covar=1e-4, max_iter=60, init_params="random_from_data", random_state=seed + start
-        )
-        yield torch.from_numpy(model.fit_predict(rows)).bool()
+        yield torch.from_numpy(splitting.two_gaussians(rows, seed + start))
 
 
 def _vibrations(body: Bench, seed: int) -> Iterator[Tensor]:
     """Signs of the slowest eigenvectors of the neighbor graph: the cut that severs the fewest neighbors."""
+    from scipy.sparse import coo_matrix, diags
+    from scipy.sparse.linalg import ArpackError, eigsh
+
     nearest = body.nearest[1][:, :K].numpy()
     n = body.n
     graph = coo_matrix((np.ones(nearest.size), (np.repeat(np.arange(n), nearest.shape[1]), nearest.ravel())), (n, n))

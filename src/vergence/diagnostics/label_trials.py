@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.optimize import minimize
 from scipy.special import expit, logsumexp
 from torch import Tensor
 
@@ -85,6 +84,8 @@ def noise_share(scores: Tensor, labels: Tensor) -> Noise:
     Where classes overlap it falls to zero, and e is 0; labels that are wrong at random leave a floor. Maximum
     likelihood over e, a and b.
     """
+    from scipy.optimize import minimize
+
     labels = torch.unique(labels, return_inverse=True)[1]
     best = scores.topk(2, dim=1)
     margin = (best.values[:, 0] - best.values[:, 1]).numpy()

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.stats import binom
 from torch import Tensor
 
 from vergence.diagnostics import estimate
@@ -94,6 +93,8 @@ def false_negative_floor(share: float, *, n: int, temperature: float) -> float:
 
     E log(1 + M + (2n - 2 - M) exp(-2 / T)) with M / 2 binomial: of n - 1 samples, each is false with chance ``share``.
     """
+    from scipy.stats import binom
+
     false = 2 * np.arange(n)
     values = np.log1p(false + (2 * n - 2 - false) * math.exp(-2 / temperature))
     return float(values @ binom.pmf(np.arange(n), n - 1, share))

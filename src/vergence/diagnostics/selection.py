@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scipy.stats import norm, spearmanr
-
 # What makes a score good: its sort key, least first. ``matching`` leads: it alone was found to rank like runs.
 # Not here: alignment and hubness, which pointed the wrong way, and isotropy, which prefers noise.
 SCORES: dict[str, Callable[[float], float]] = {
@@ -105,6 +103,8 @@ def _ranking(score: str, values: Mapping[str, float], accuracy: Mapping[str, flo
 
 def spearman(first: Sequence[float], second: Sequence[float]) -> float:
     """The correlation of ranks, NaN where one side has no order."""
+    from scipy.stats import spearmanr
+
     ordered = len(set(first)) > 1 and len(set(second)) > 1
     return float(spearmanr(first, second).statistic) if ordered else math.nan
 
@@ -117,6 +117,8 @@ def spearman_interval(correlation: float, n: int) -> tuple[float, float]:
     References:
         Fieller, Hartley & Pearson (1957), Biometrika 44.
     """
+    from scipy.stats import norm
+
     if n < 4 or math.isnan(correlation):
         return -1.0, 1.0
     half = float(norm.ppf(0.975)) * math.sqrt(1.06 / (n - 3))

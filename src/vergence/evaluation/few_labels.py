@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy.stats import t
+from scipy.special import stdtrit
 
 from vergence.evaluation.accuracy import Accuracy, Array, as_numpy, checked_splits
 from vergence.evaluation.classifiers import nearest_center
@@ -80,7 +80,7 @@ def interval(correct: np.ndarray, *, least: float = 0.0) -> tuple[float, float]:
     # Welch's degrees of freedom: few draws, many test samples.
     total = of_draws + of_samples
     freedom = total**2 / (of_draws**2 / (draws - 1) + of_samples**2 / max(1, n - 1)) if total else draws - 1
-    half = float(t.ppf(0.975, max(1.0, freedom))) * math.sqrt(total)
+    half = float(stdtrit(max(1.0, freedom), 0.975)) * math.sqrt(total)
     middle = float(correct.mean())
     return max(least, middle - half), min(1.0, middle + half)
 

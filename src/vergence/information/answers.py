@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from vergence.information.bounds import Side
 from vergence.information.limits import samples_needed
@@ -16,7 +16,7 @@ MARGIN = 1.25
 # What a two-sided 90 % interval leaves out below and above. People rely on the lower end, so it is the safer one: an
 # exact 95 % bound is invalid in more than 5 % of every second series of runs.
 TAILS = (0.025, 0.075)
-BELOW, ABOVE = (float(norm.ppf(1 - tail)) for tail in TAILS)
+BELOW, ABOVE = (float(ndtri(1 - tail)) for tail in TAILS)
 # The widest interval that is called high and moderate, in nats and as a share of the answer. Chosen on the development
 # kinds of benchmarks/information_trust.py.
 HIGH_WIDTH = (0.15, 0.2)

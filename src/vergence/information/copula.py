@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 from scipy.special import digamma
-from scipy.stats import beta, kstest, norm
 
 from vergence.information.preprocessing import evenly, gaussianized
 from vergence.information.screening import dependence, threshold
@@ -81,6 +80,8 @@ def departures(x: RowsX, y: RowsY, *, level: float = 1e-3) -> list[str]:
     independent of x. So a dependence that is not linear shows even where it is too strong for any bound; but with few
     rows many pass.
     """
+    from scipy.stats import beta, kstest, norm
+
     rows = evenly(len(x), MOST_TESTED)
     x, y = (part - part.mean(0) for part in (gaussianized(x[rows]), gaussianized(y[rows])))
     joint = np.hstack([x, y])

@@ -7,12 +7,6 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from scipy.stats import entropy
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
-from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedKFold
-from sklearn.neighbors import KNeighborsClassifier
 
 from vergence.information.preprocessing import Rows
 
@@ -36,6 +30,8 @@ class _Quadratic:
     """Logistic regression on products of columns: classes that differ in shape, or by a sign."""
 
     def fit(self, x: Rows, y: np.ndarray) -> "_Quadratic":
+        from sklearn.linear_model import LogisticRegression
+
         columns = _quadratic_columns(x)
         self.mean, self.scale = columns.mean(0), columns.std(0) + 1e-9
         self.model = LogisticRegression(C=0.1, max_iter=200).fit((columns - self.mean) / self.scale, y)
@@ -46,11 +42,27 @@ class _Quadratic:
         return self.model.predict_proba((_quadratic_columns(x) - self.mean) / self.scale)
 
 
-def _neighbors(n: int) -> KNeighborsClassifier:
+def _neighbors(n: int) -> Any:
+    from sklearn.neighbors import KNeighborsClassifier
+
     return KNeighborsClassifier(max(5, round(n**0.5 / 2)), weights="distance")
 
 
-def _trees(n: int, classes: int = 2) -> HistGradientBoostingClassifier:
+def _linear(n: int) -> Any:
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+    return LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
+
+
+def _quadratic(n: int) -> Any:
+    from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
+
+    return QuadraticDiscriminantAnalysis(reg_param=0.05)
+
+
+def _trees(n: int, classes: int = 2) -> Any:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
     rounds = max(10, min(60, MOST_TREES // classes))  # every round has a tree for each label
     return HistGradientBoostingClassifier(
         max_iter=rounds, learning_rate=0.1, max_leaf_nodes=12, min_samples_leaf=max(5, min(20, n // 50)), random_state=0
@@ -58,8 +70,8 @@ def _trees(n: int, classes: int = 2) -> HistGradientBoostingClassifier:
 
 
 CLASSIFIERS: dict[str, Callable[[int], object]] = {
-    "linear": lambda n: LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto"),
-    "quadratic": lambda n: QuadraticDiscriminantAnalysis(reg_param=0.05),
+    "linear": _linear,
+    "quadratic": _quadratic,
     "products": lambda n: _Quadratic(),
     "neighbors": _neighbors,
     "trees": _trees,
@@ -97,11 +109,15 @@ def label_information(x: Rows, labels: np.ndarray, *, seed: int = 0) -> tuple[np
 
 
 def label_entropy(labels: np.ndarray) -> float:
+    from scipy.stats import entropy
+
     return float(entropy(np.bincount(labels)))
 
 
 def _parts(labels: np.ndarray, folds: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Stratified folds; with negative folds, only every second row of the rest is for training."""
+    from sklearn.model_selection import StratifiedKFold
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a label rarer than the folds is merely unevenly spread
         splitter = StratifiedKFold(abs(folds), shuffle=True, random_state=seed)

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 from jaxtyping import Float
-from scipy.spatial import KDTree
 from scipy.special import digamma
 from torch import Tensor
 
@@ -62,6 +61,8 @@ def growth(x: RowsX, y: RowsY, *, k: int = 3, most: int = 2000, seed: int = 0) -
 
 def _tree_counts(x: RowsX, y: RowsY, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Neighbors in (x, y), x and y, each with the point itself, on two lines, where a tree is fastest."""
+    from scipy.spatial import KDTree
+
     pairs = np.concatenate([x, y], axis=1)
     radius = KDTree(pairs).query(pairs, k + 1, p=np.inf)[0][:, -1]
     tied = radius == 0
@@ -72,6 +73,8 @@ def _tree_counts(x: RowsX, y: RowsY, k: int) -> tuple[np.ndarray, np.ndarray, np
 
 
 def _within(rows: np.ndarray, radius: np.ndarray) -> np.ndarray:
+    from scipy.spatial import KDTree
+
     return KDTree(rows).query_ball_point(rows, radius, p=np.inf, return_length=True)
 
 

@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.stats import chi2
 
 from vergence.information.preprocessing import Rows, categorical, codes, gaussianized
 
@@ -32,6 +31,8 @@ def order(x: Rows, y: Rows) -> Order:
     by one column, are not taken for a series: what the sorting explains is removed first. The order of independent
     rows carries nothing, so shuffled rows of a series pass: whoever shuffles a series must say so himself.
     """
+    from scipy.stats import chi2
+
     columns, is_sorted = _unsorted(x, y)
     if columns is None:
         return Order(0, "")

@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from scipy.special import ndtri
-from scipy.stats import rankdata
 from torch import Tensor
 
 Rows = Float[np.ndarray, "n _"]
@@ -79,6 +78,8 @@ def one_hot(rows: Rows) -> Rows:
 
 def gaussianized(rows: Rows) -> Rows:
     """Every column replaced by the normal quantile of its rank: invertible column by column, so nothing is lost."""
+    from scipy.stats import rankdata
+
     return ndtri(rankdata(rows, axis=0) / (len(rows) + 1))
 
 

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 from jaxtyping import Float
-from scipy.stats import rankdata
 
 Columns = Float[np.ndarray, "n _"]
 
@@ -54,6 +53,8 @@ def relevant(strength: Float[np.ndarray, "dx dy"], axis: int, *, most: int) -> n
 
 def _waves(columns: Columns) -> Float[np.ndarray, "n _"]:
     """Standardized cosines of the ranks, those of one column next to each other."""
+    from scipy.stats import rankdata
+
     ranks = (rankdata(columns, axis=0) - 0.5) / len(columns)
     waves = np.cos(math.pi * ranks[:, :, None] * np.arange(1, WAVES + 1)).reshape(len(columns), -1)
     waves = waves - waves.mean(0)

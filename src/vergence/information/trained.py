@@ -7,7 +7,6 @@ from functools import partial
 
 import numpy as np
 import torch
-from scipy.stats import t as student_t
 from torch import Tensor, nn
 
 from vergence.information import bounds
@@ -38,6 +37,8 @@ def trained_bound(
 
     ``bound`` is the name of a row of BOUNDS or a function of a score matrix, which then stands on neither side.
     """
+    from scipy.stats import t as student_t
+
     smallest = len(x) // folds
     if batch > smallest:
         raise ValueError(f"A batch of {batch} does not fit in a fold of {smallest} pairs; lower batch or folds.")

@@ -3,8 +3,6 @@
 import warnings
 
 import numpy as np
-from sklearn.decomposition import FastICA
-from sklearn.exceptions import ConvergenceWarning
 
 from vergence.information.copula import copula_information, mardia
 from vergence.information.preprocessing import Rows, evenly, gaussianized
@@ -42,6 +40,9 @@ def unmixed(x: Rows, y: Rows) -> tuple[Rows, Rows, tuple[str, ...]]:
 
 
 def _components(rows: Rows) -> Rows | None:
+    from sklearn.decomposition import FastICA
+    from sklearn.exceptions import ConvergenceWarning
+
     n, d = rows.shape
     standard = (rows - rows.mean(0)) / rows.std(0)
     if not 2 <= d <= min(MOST_COLUMNS, n // ROWS_PER_COLUMN) or mardia(gaussianized(rows)) < FAR_FROM_GAUSSIAN:

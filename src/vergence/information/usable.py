@@ -1,26 +1,33 @@
 """Alternatives to mutual information: what predictors can use, and how far a joint law is from independence."""
 
 import math
+from typing import Any
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
-from scipy.spatial.distance import cdist
-from sklearn.linear_model import LogisticRegression, RidgeCV
-from sklearn.model_selection import KFold
-from sklearn.neighbors import KNeighborsClassifier
-from sklearn.neural_network import MLPClassifier
 
 from vergence.information.preprocessing import Rows, Variable, categorical, checked, codes
 from vergence.tables import Table
 
-FAMILIES = Table(
-    "family",
-    {
-        "linear": lambda: LogisticRegression(max_iter=1000),
-        "neighbors": lambda: KNeighborsClassifier(20),
-        "perceptron": lambda: MLPClassifier((64,), early_stopping=True, random_state=0),
-    },
-)
+
+def _linear() -> Any:
+    from sklearn.linear_model import LogisticRegression
+
+    return LogisticRegression(max_iter=1000)
+
+
+def _neighbors() -> Any:
+    from sklearn.neighbors import KNeighborsClassifier
+
+    return KNeighborsClassifier(20)
+
+
+def _perceptron() -> Any:
+    from sklearn.neural_network import MLPClassifier
+
+    return MLPClassifier((64,), early_stopping=True, random_state=0)
+
+
+FAMILIES = Table("family", {"linear": _linear, "neighbors": _neighbors, "perceptron": _perceptron})
 # Names of version 0.1, in British spelling.
 OLD_NAMES = {"neighbors": "neighbors"}
 # An assignment of n pairs to n pairs costs n^3: at this n about a second.
@@ -37,6 +44,8 @@ def usable_information(x: Variable, y: Variable, *, family: str = "linear", fold
     References:
         Xu et al. (2020), Definition 2. https://arxiv.org/abs/2002.10689
     """
+    from sklearn.model_selection import KFold
+
     rows, targets = checked(x, y)
     parts = KFold(folds, shuffle=True, random_state=seed).split(rows)
     if categorical(targets):
@@ -65,6 +74,9 @@ def wasserstein_dependency(x: Variable, y: Variable, *, seed: int = 0) -> float:
 
 
 def _earth_mover(a: Rows, b: Rows) -> float:
+    from scipy.optimize import linear_sum_assignment
+    from scipy.spatial.distance import cdist
+
     cost = cdist(a, b)
     return float(cost[linear_sum_assignment(cost)].mean())
 
@@ -80,6 +92,8 @@ def _label_gain(x: Rows, labels: np.ndarray, train: np.ndarray, test: np.ndarray
 
 
 def _number_gain(x: Rows, y: Rows, train: np.ndarray, test: np.ndarray) -> float:
+    from sklearn.linear_model import RidgeCV
+
     model = RidgeCV(np.logspace(-3, 3, 7)).fit(x[train], y[train])
     before, after = ((y - y[train].mean(0)), y - model.predict(x).reshape(y.shape))
     return float(sum(_gaussian_gain(before[:, i], after[:, i], train, test) for i in range(y.shape[1])))

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.model_selection import train_test_split
 from torch import nn
 
 from vergence import evaluation, features
@@ -119,5 +118,7 @@ def split(h: Array, labels: Array | None, *, seed: int) -> Split | None:
     codes = np.unique(values, return_inverse=True)[1]
     if not comparable(torch.from_numpy(codes)):
         return None
+    from sklearn.model_selection import train_test_split
+
     fit, held_out = train_test_split(np.arange(len(values)), test_size=0.2, random_state=seed)
     return (h[fit], values[fit], h[held_out], values[held_out]) if len(np.unique(values[fit])) > 1 else None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from scipy.stats import t as student
+from scipy.special import stdtrit
 from torch import Tensor
 
 from vergence.counters import sample_keys
@@ -181,7 +181,7 @@ def _connections(stacks: Tensor, labels: Tensor, delta: float) -> tuple[float, t
 def _interval(scores: Tensor) -> tuple[float, float]:
     """Student's 95 % interval of the mean, within [0, 1]; the point itself when there is one drawing only."""
     mean, count = scores.mean().item(), len(scores)
-    half = student.ppf(0.975, count - 1) * scores.std().item() / math.sqrt(count) if count > 1 else 0.0
+    half = stdtrit(count - 1, 0.975) * scores.std().item() / math.sqrt(count) if count > 1 else 0.0
     return max(0.0, mean - half), min(1.0, mean + half)
 
 

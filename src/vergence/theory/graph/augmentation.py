@@ -8,7 +8,6 @@ import torch
 from jaxtyping import Float
 from scipy import sparse
 from scipy.sparse import csgraph
-from sklearn.cluster import KMeans
 from torch import Tensor
 
 from vergence.theory.graph.checks import (
@@ -205,6 +204,8 @@ class AugmentationGraph:
         References:
             Ng, Jordan & Weiss (2001), On spectral clustering.
         """
+        from sklearn.cluster import KMeans
+
         rows = torch.nn.functional.normalize(self.eigenvectors(k)).numpy()
         found = KMeans(k, n_init=10, random_state=seed).fit_predict(rows)
         return torch.from_numpy(found.astype(np.int64))

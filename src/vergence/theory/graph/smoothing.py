@@ -4,7 +4,6 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from scipy import sparse
-from sklearn.decomposition import PCA
 from torch import Tensor
 
 # Rows of the distance matrix held at once: 1024 x 60,000 float32 scores are 240 MB.
@@ -61,6 +60,8 @@ def _tile(points: Tensor, squares: Tensor, rows: slice, k: int) -> tuple[Tensor,
 
 
 def _projected(points: Tensor, components: int | None) -> Tensor:
+    from sklearn.decomposition import PCA
+
     if components is None or components >= min(points.shape):
         return points - points.mean(dim=0)
     projected = PCA(components, random_state=0).fit_transform(points.cpu().numpy())

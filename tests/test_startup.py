@@ -1,0 +1,35 @@
+"""What a small question loads: the doctor of a file without labels starts without the large libraries it may need."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+
+LARGE = ("sklearn", "scipy.stats", "scipy.optimize", "matplotlib", "pandas", "jinja2", "torch._dynamo", "rich")
+SCRIPT = """
+import json, sys
+from vergence.cli import main
+try:
+    main(sys.argv[1:])
+except SystemExit:
+    pass
+print(json.dumps([name for name in {names!r} if name in sys.modules]))
+"""
+
+
+def loaded(*arguments):
+    script = SCRIPT.format(names=LARGE)
+    done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_the_doctor_of_a_small_file_loads_none_of_the_large_libraries(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(200, 16)).astype("float32")
+    np.save(tmp_path / "tiny.npy", rows)
+    assert loaded("doctor", str(tmp_path / "tiny.npy")) == []
+
+
+def test_the_room_of_pages_gives_functions_where_modules_have_the_same_name():
+    lines = ("from vergence.report.page import page", "from vergence import report", "assert report.page is page")
+    subprocess.run([sys.executable, "-c", "; ".join((*lines, "assert callable(report.summary)"))], check=True)
