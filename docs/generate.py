@@ -164,7 +164,7 @@ def main() -> int:
     if "--claims" in sys.argv:
         take_over(Path(sys.argv[sys.argv.index("--claims") + 1]))
     stale = []
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+    for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]:
         text = path.read_text(encoding="utf-8")
         if filled(text) != text:
             stale.append(path.name)
