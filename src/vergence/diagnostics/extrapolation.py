@@ -13,7 +13,8 @@ POWERS = np.linspace(0.1, 3.0, 59)  # exponents tried: slower decay cannot be to
 RESAMPLES = 200
 SHARE = 0.9  # of the whole fall that a training should take
 FEWEST = 6  # epochs below which a curve of three parameters says nothing
-FURTHEST = 20.0  # times the length of the run: no extrapolation goes beyond
+FURTHEST = 5.0  # times the length of the run: no extrapolation goes beyond
+LARGEST = 16  # times the batch: no more is suggested at once
 ANCHORS = 1000  # pairs that a matching curve is measured on
 EASY = 0.95  # matching above which the negatives of a batch teach little
 WANTED = 0.9  # matching at which they teach something
@@ -103,7 +104,7 @@ def _matched(closer: np.ndarray, batch: int | float) -> float:
 def _batch(closer: np.ndarray, batch: int) -> float:
     """The smallest power of two times the batch at which fewer than nine in ten pairs are matched."""
     size = float(batch)
-    while _matched(closer, size) > WANTED and size < FURTHEST * batch:
+    while _matched(closer, size) > WANTED and size < LARGEST * batch:
         size *= 2
     return size
 

@@ -89,12 +89,14 @@ def _longer(losses: Sequence[float]) -> Iterator[dict[str, Any]]:
     if length.high <= done:
         return
     rounded = [_round(value) for value in (length.value, length.low, length.high)]
-    most = "or more" if length.high >= FURTHEST * done else ""
-    sentence = (
-        f"The loss went from {losses[0]:.3f} to {losses[-1]:.3f} in {done} epochs, and its curve leads to "
-        f"{limit.value:.3f} (95 % between {limit.low:.3f} and {limit.high:.3f}). About {rounded[0]} epochs (between "
-        f"{rounded[1]} and {rounded[2]}{' ' * bool(most)}{most}) would take nine tenths of the fall."
-    )
+    told = f"The loss went from {losses[0]:.3f} to {losses[-1]:.3f} in {done} epochs, and its curve leads to "
+    told += f"{limit.value:.3f} (95 % between {limit.low:.3f} and {limit.high:.3f})"
+    if length.value >= FURTHEST * done:
+        sentence = f"{told}, slowly: nine tenths of the fall take more than {rounded[0]} epochs."
+    else:
+        most = " or more" if length.high >= FURTHEST * done else ""
+        between = f"between {rounded[1]} and {rounded[2]}{most}"
+        sentence = f"{told}. About {rounded[0]} epochs ({between}) would take nine tenths of the fall."
     if rounded[0] > done:
         yield {"sentence": sentence, "measurement": "loss by epoch", "override": f"--epochs {rounded[0]}"}
 
