@@ -16,7 +16,15 @@ RECIPES = [
     pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if path.stem.startswith("imagenet") else [])
     for path in sorted((Path(__file__).parents[1] / "recipes").glob("*.yaml"))
 ]
-SIDES = {"cifar10": 32, "cifar100": 32, "stl10": 96, "tiny": 64, "imagenet100": 256}
+SIDES = {
+    "imagenette": 160,
+    "imagenette320": 256,
+    "cifar10": 32,
+    "cifar100": 32,
+    "stl10": 96,
+    "tiny": 64,
+    "imagenet100": 256,
+}
 
 
 @pytest.mark.parametrize("path", RECIPES)
