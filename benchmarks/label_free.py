@@ -4,8 +4,8 @@
     python benchmarks/label_free.py RUNS --report      the tables of all rows
 
 Encoders: methods x lengths of training x temperatures, weights and widths, on CIFAR-10 and MNIST, on which a score or a
-combination of two is chosen, and on the digits of scikit-learn, on which what was chosen is tested. 1,500 training
-images and 1,000 held-out ones (digits: what there is); the probe is trained and tested on representations h. A score is
+combination of two is chosen, and on the digits of scikit-learn, on which what was chosen is tested. 800 training
+images and 500 held-out ones (digits: what there is); the probe is trained and tested on representations h. A score is
 wrong about a pair of encoders of one data set where it prefers the one whose probe is worse by .01 or more.
 """
 
@@ -13,6 +13,7 @@ import argparse
 import itertools
 import json
 import statistics
+import time
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from vergence.runs import assembly
 Row = dict[str, Any]
 
 CHOSEN_ON, TESTED_ON = ("cifar10", "mnist"), ("digits",)
-SAMPLES, APART = 1500, 0.01
+SAMPLES, HELD_OUT, APART = 800, 500, 0.01
 NARROW = {"projector": (128, 64)}
 FAMILY = {
     "random": {},
@@ -59,6 +60,8 @@ LENGTHS = (1, 4)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--data", nargs="+", default=(*TESTED_ON, *CHOSEN_ON))
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="of processor time, after which it stops")
     parser.add_argument("--report", action="store_true")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
@@ -66,7 +69,9 @@ def main() -> None:
     if options.report:
         report([json.loads(path.read_text()) for path in sorted(options.folder.glob("*.json"))])
         return
-    for epochs, data, name in itertools.product(LENGTHS, (*TESTED_ON, *CHOSEN_ON), FAMILY):
+    for epochs, data, name in itertools.product(LENGTHS, options.data, FAMILY):
+        if time.process_time() > options.seconds:
+            return
         path = options.folder / f"{data}-{name.replace(' ', '_')}-{epochs}.json"
         if path.exists() or (name == "random" and epochs > LENGTHS[0]):
             continue
@@ -85,7 +90,7 @@ def measured(data: str, name: str, epochs: int) -> Row:
     parts = assembly.assemble(settings)
     optimizer = optimizers.optimizer(parts.learner, parts.config.optim)
     losses = [step.loss for step in loop.fit(parts.learner, optimizer, parts.samples, parts.recipe, parts.config)]
-    held_out = load(data, split="test", limit=1000)
+    held_out = load(data, split="test", limit=HELD_OUT)
     train = features.extract(parts.learner.encoder, parts.samples, parts.recipe)
     test = features.extract(parts.learner.encoder, held_out, parts.recipe, branches=parts.learner.branches)
     rows = {key: DIAGNOSTICS[key] for key in SCORES if key != "held_out_loss"}
