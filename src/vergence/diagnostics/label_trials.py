@@ -112,6 +112,8 @@ def uniform_noise(scores: Tensor, labels: Tensor) -> tuple[float, float]:
     P(y) = (1 - e) p(y) + e (1 - p(y)) / (K - 1) with p the softmax of b times the scores; maximum likelihood over e, b.
     On the 77 development sets of benchmarks/foreign e was .03 at most with the labels as they are.
     """
+    from scipy.optimize import minimize
+
     labels = torch.unique(labels, return_inverse=True)[1]
     centered = (scores - scores.mean(dim=1, keepdim=True)).numpy()
     centered = centered / max(centered.std(), 1e-12)

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -128,6 +127,8 @@ def _encoded(encoder: nn.Module, x: Any, plain: Drawn | None) -> Iterator[Tensor
 
 def _probed(h: Tensor, labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
     """Weight and bias of a logistic regression on features that are centered and scaled, for features as they are."""
+    from sklearn.linear_model import LogisticRegression
+
     center, scale = h.mean(0), float((h - h.mean(0)).square().mean().sqrt()) or 1.0
     rows = ((h - center) / scale).numpy()
     fitted = LogisticRegression(C=1 / (PENALTY * len(rows)), max_iter=500).fit(rows, labels.numpy())

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse, stats
-from sklearn.linear_model import LogisticRegression
+from scipy import sparse
 
 from vergence.counters import drawn, shuffled
 from vergence.diagnostics.estimate import wilson
@@ -44,6 +43,8 @@ def sts(first: Array, second: Array, scores: Array, *, sets: Sequence[str] | Non
     References:
         Agirre et al. (2012-2016), the STS tasks; Bonett & Wright (2000), eq. 4, for the interval of Spearman's r.
     """
+    from scipy import stats
+
     cosines, gold = cosine(first, second), as_numpy(scores).astype(float)
     if len(cosines) != len(gold):
         raise ValueError(f"There are {len(cosines)} pairs, but {len(gold)} scores: expected one each.")
@@ -158,7 +159,9 @@ def _predicted(
     return _logistic(best, len(train), tol=1e-4).fit(rows[train], labels[train]).predict(rows[test])
 
 
-def _logistic(penalty: float, n: int, *, tol: float) -> LogisticRegression:
+def _logistic(penalty: float, n: int, *, tol: float) -> Any:
+    from sklearn.linear_model import LogisticRegression
+
     return LogisticRegression(C=1 / (penalty * n), max_iter=300, tol=tol, warm_start=True)
 
 
