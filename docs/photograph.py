@@ -21,7 +21,8 @@ def photograph(browser: Browser, name: str, page: str) -> None:
         for scheme in ("light", "dark"):
             place = page if page.startswith("http") else Path(page)
             browser.open(place, width=width, height=height, scheme=scheme)
-            browser.run("new Promise(done => setTimeout(done, 400))")
+            wait = 4000 if page.startswith("http") else 400  # milliseconds: a live table asks for its rows first
+            browser.run(f"new Promise(done => setTimeout(done, {wait}))")
             data = browser.send("Page.captureScreenshot", format="webp", quality=QUALITY)["data"]
             path = ROOT / "docs" / "images" / f"{name}-{width}-{scheme}.webp"
             path.write_bytes(base64.b64decode(data))

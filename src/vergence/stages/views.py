@@ -99,7 +99,18 @@ def views(
         certificate=_certificate(material, runners[best], seed=seed),
         graph=_graph(material, recipes[best], seed=seed) if graph else None,
         seconds=time.monotonic() - began,
-        asked=_asked(data, labels, sets, samples=samples, steps=steps, side=side, seed=seed),
+        asked=_asked(
+            data,
+            labels,
+            sets,
+            samples=samples,
+            steps=steps,
+            side=side,
+            per_class=per_class,
+            view_count=view_count,
+            resamples=resamples,
+            seed=seed,
+        ),
     )
     ranking = replace(ranking, command=_command(data, labels, ranking.taken.view_set, total=material.total))
     return ranking if output is None else _written(ranking, material, Path(output), seed=seed)
@@ -241,7 +252,8 @@ def _asked(data: Array, labels: Array | None, sets: Sequence[str], **numbers: in
         return "from Python, about an array in memory"
     words = ["vergence", "views", "--data", str(data), *(["--labels", str(labels)] if labels is not None else [])]
     words += ["--sets", *sets] if sets else []
-    return shlex.join([*words, *(word for name, value in numbers.items() for word in (f"--{name}", str(value)))])
+    options = {f"--{name.replace('_', '-')}": str(value) for name, value in numbers.items()}
+    return shlex.join([*words, *(word for pair in options.items() for word in pair)])
 
 
 def _plain_name(name: str) -> str:
