@@ -122,6 +122,16 @@ class Starting:
 
 
 @dataclass(frozen=True)
+class Sharding:
+    """What lets a large encoder fit; neither changes what is learned beyond rounding."""
+
+    weights: bool = False
+    """Shard weights, gradients and moments over the processes (FSDP2); checkpoints are sharded too."""
+    recompute: bool = False
+    """Forget the activations of every block and compute them again in the backward pass."""
+
+
+@dataclass(frozen=True)
 class Config:
     """Everything a run depends on. Two runs with equal configs on one machine end with equal weights."""
 
@@ -172,6 +182,7 @@ class Config:
     optim: Optim = field(default_factory=Optim)
     saving: Saving = field(default_factory=Saving)
     watching: Watching = field(default_factory=Watching)
+    sharding: Sharding = field(default_factory=Sharding)
     origins: Options = field(default_factory=dict)
     """Where rows from outside came from, with the version of their package: written down by the run itself."""
 
@@ -235,6 +246,8 @@ class Config:
                 raise UnknownName("tracker", name, tables.names("trackers"))
         if not 0 < self.watching.share < 1:
             raise ValueError(f"watching.share must be between 0 and 1, got {self.watching.share}")
+        if self.saving.best != "none" and self.sharding.weights:
+            raise ValueError("saving.best is not kept where sharding.weights is on: choose a checkpoint by its log.")
         if self.saving.best != "none" and not self.watching.every:
             raise ValueError(f"saving.best {self.saving.best} needs measurements: set watching.every to 1 or more")
 
@@ -322,7 +335,8 @@ def given(base: Config | None = None, **options: Any) -> Config:
         options["objective"] = objective_options(options["objective"])
     if "track" in options:
         options["track"] = tuple(tables.name_of("trackers", tracker) for tracker in options["track"])
-    for key, kind in {"starting": Starting, "optim": Optim, "saving": Saving, "watching": Watching}.items():
+    groups = {"starting": Starting, "optim": Optim, "saving": Saving, "watching": Watching, "sharding": Sharding}
+    for key, kind in groups.items():
         if isinstance(options.get(key), Mapping):
             options[key] = _build(kind, options[key], key)
     return replace(start, **options)

@@ -49,15 +49,23 @@ def stacked(x: Shaped[Tensor, "..."]) -> Shaped[Tensor, "processes ..."]:
     return x[None] if world() == 1 else _Stack.apply(x)
 
 
+def meet() -> None:
+    """Wait for all processes."""
+    if world() > 1:
+        distributed.barrier()
+
+
 def average_gradients(module: nn.Module) -> None:
-    """Replace every parameter's gradient by its mean over the processes, as DDP does."""
+    """Replace every parameter's gradient by its mean over the processes, as DDP does; sharded ones are so."""
     if world() == 1:
         return
     for parameter in module.parameters():
         if parameter.grad is not None and parameter.grad.is_sparse:
             parameter.grad = _average_of_rows(parameter.grad)
     given = (parameter.grad for parameter in module.parameters() if parameter.grad is not None)
-    gradients = [gradient for gradient in given if not gradient.is_sparse]
+    gradients = [gradient for gradient in given if not gradient.is_sparse and not hasattr(gradient, "placements")]
+    if not gradients:
+        return
     # torch's own parameters_to_vector refuses gradients that lie with their channels last.
     flat = torch.cat([gradient.flatten() for gradient in gradients])
     distributed.all_reduce(flat)

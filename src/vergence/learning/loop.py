@@ -20,7 +20,7 @@ from vergence.counters import sample_keys, seed_from
 from vergence.data import Samples
 from vergence.data.samples import Sharded
 from vergence.data.streaming import batches_of
-from vergence.learning import collectives, optimizers
+from vergence.learning import collectives, optimizers, sharding
 
 BUCKET = 64  # batches among which texts are sorted by length
 HANGS = 300.0  # seconds without a batch after which a loader worker is given up
@@ -184,10 +184,10 @@ def clip(module: nn.Module, most: float) -> None:
     """Shorten the gradient to a norm of ``most``, rows of token vectors among it."""
     given = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]
     dense = [gradient.coalesce().values() if gradient.is_sparse else gradient for gradient in given]
-    norm = torch.stack([gradient.norm() for gradient in dense]).norm()
+    norm = torch.stack([sharding.whole(gradient.norm()) for gradient in dense]).norm()
     scale = torch.clamp(most / (norm + 1e-6), max=1.0)  # as in torch.nn.utils.clip_grad_norm_
     for gradient in given:
-        gradient.mul_(scale)
+        gradient.mul_(float(scale) if sharding.is_sharded(gradient) else scale)
 
 
 def gradient(

@@ -25,6 +25,7 @@ MANIFEST = "manifest.json"
 TENSORS = "tensors.safetensors"
 FACTS = "facts.json"
 LOCK = ".lock"
+SHARDED = "sharded"  # the series of checkpoints that every process wrote a part of
 EXACT = 2**53  # whole numbers beyond it are not exact in JSON
 
 
@@ -217,11 +218,16 @@ class Run:
     @property
     def saved(self) -> bool:
         """Whether there is a checkpoint whose checksums agree."""
-        return any(_fault(path) is None for path in reversed(self.checkpoints()))
+        return any(_fault(path) is None for path in self._resumable())
+
+    def _resumable(self) -> list[Path]:
+        """The checkpoints that training can continue from, newest first; sharded ones are beside the others."""
+        found = [*self.checkpoints(), *self.checkpoints(SHARDED)]
+        return sorted(found, key=lambda path: path.name.rpartition("-")[2], reverse=True)
 
     def kept(self) -> str:
         """What a process that ends now leaves behind, in a sentence that is true."""
-        for path in reversed(self.checkpoints()):
+        for path in self._resumable():
             if _fault(path) is None:
                 return f"Step {read_step(path)} is saved; --resume continues."
         return "Nothing is saved yet; --resume starts from the beginning."
@@ -247,7 +253,7 @@ class Run:
 
 
 # What may differ between a run and its continuation without changing what was computed so far.
-RESUMABLE = {"evaluate", "workers", "device", "saving.every", "saving.keep", "track"}
+RESUMABLE = {"evaluate", "sharding.recompute", "workers", "device", "saving.every", "saving.keep", "track"}
 
 # What an overwritten run loses; whatever else lies in its directory stays.
 CLEARED = (
@@ -362,14 +368,20 @@ def _fault(path: Path) -> str | None:
     """What is wrong with a checkpoint, in words; ``None`` when every checksum agrees."""
     try:
         digests = json.loads((path / MANIFEST).read_bytes())
-        for name in (TENSORS, FACTS):
-            if hashlib.sha256((path / name).read_bytes()).hexdigest() != digests[name]:
+        parts = () if path.name.startswith(SHARDED) else (TENSORS,)
+        for name in (*parts, FACTS, *(name for name in digests if name not in (TENSORS, FACTS))):
+            if sha256(path / name) != digests[name]:
                 return f"{name} does not match its checksum"
         if not isinstance(json.loads((path / FACTS).read_bytes())["step"], int):
             return f"{FACTS} names no step"
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         return f"unreadable manifest or file: {error}"
     return None
+
+
+def sha256(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def read_step(path: Path) -> int:

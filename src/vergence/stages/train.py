@@ -3,9 +3,11 @@
 import gc
 import math
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -19,9 +21,9 @@ from vergence import report as pages
 from vergence.config import Config
 from vergence.data import tokens
 from vergence.diagnostics import SCALES, alignment, effective_rank, thermometer, uniformity
-from vergence.learning import collectives, loop, optimizers
+from vergence.learning import collectives, loop, optimizers, sharding
 from vergence.learning.collectives import gather
-from vergence.runs import assembly, assessment, launch, precision, sentences, starting
+from vergence.runs import assembly, assessment, launch, precision, sentences, sharded, starting
 from vergence.runs.assembly import Assembled
 from vergence.runs.progress import After, Progress
 from vergence.runs.results import Answer
@@ -81,7 +83,7 @@ def train(
             begin(parts, place)
         if leads and not quiet:
             print(opening(parts), file=sys.stderr, flush=True)
-        record(parts, place, leads=leads, quiet=quiet or not leads)
+        parts = record(parts, place, leads=leads, quiet=quiet or not leads)
         if not leads:
             return Answer((), {})
         return assess(parts, place, quiet=quiet)
@@ -124,12 +126,19 @@ def begin(parts: Assembled, run: Run) -> None:
     run.write_json(starting.FILE, parts.start.to_dict())
 
 
-def record(parts: Assembled, run: Run, *, leads: bool, quiet: bool) -> None:
-    """Train to the end: step, measure, log, save, stop when asked. Only the leading process writes."""
+def record(parts: Assembled, run: Run, *, leads: bool, quiet: bool) -> Assembled:
+    """Train to the end: step, measure, log, save, stop when asked. Only the leading process writes.
+
+    Returns the parts with the trained weights. Where these are sharded all processes measure and save together.
+    """
     config = parts.config
+    together = spread(parts)
     if config.saving.best == "knn" and parts.samples.labels is None:
         raise ValueError("saving.best knn needs labels, and the data has none: choose effective_rank or uniformity.")
     optimizer = optimizers.optimizer(parts.learner, config.optim, layer_decay=config.starting.layer_decay)
+    if together:
+        for group in optimizer.param_groups:
+            group["foreach"] = False  # sharded weights and whole scalars cannot be updated in one go
     told = max((row["step"] for row in run.rows()), default=0)
     start = restore(parts, run, optimizer, rewind=leads)
     if leads:
@@ -142,29 +151,75 @@ def record(parts: Assembled, run: Run, *, leads: bool, quiet: bool) -> None:
         for step in steps:
             stopping, last = signals.anywhere(), step.number == total
             bar.advance(step.samples, loss=step.loss, position=heat(step.loss))
-            if leads:
+            saves = last or stopping or _due(step, config.saving.every, last)
+            row: dict[str, Any] = {}
+            if leads or together:
                 row = _row(parts, step, measured=_due(step, config.watching.every, last) and _measurable(parts))
+            if leads:
                 if is_best(row, run.rows, config.saving.best):
                     run.save(_checkpoint(parts, optimizer, step.number), keep=1, series="best")
                 run.log(row)
                 run.log({"step": step.number, "seconds": round(bar.seconds, 3)}, name="timing.jsonl")
                 tell(row)
-                if last or stopping or _due(step, config.saving.every, last):
+                if saves and not together:
                     run.save(_checkpoint(parts, optimizer, step.number), keep=config.saving.keep)
+            if saves and together:
+                keep, method = config.saving.keep, config.method
+                sharded.save(run, parts.learner, optimizer, step=step.number, method=method, keep=keep)
             if stopping and not last:
                 raise launch.Stopped(f"Stopped after step {step.number} of {total}; saved. --resume continues.")
     if signals.received is not None:
         raise launch.Stopped(f"Stopped after the last step, before the assessment. {run.kept()}")
+    if together:
+        return _gathered(parts, run, total, leads=leads)
     if leads and not total:
         run.save(_checkpoint(parts, optimizer, 0), keep=1)  # nothing to train, but something to use
     if leads and run.checkpoints("best"):
         loop.restore(parts.learner, None, run.load(best=True).tensors)  # type: ignore[union-attr]
+    return parts
+
+
+def spread(parts: Assembled) -> bool:
+    """Recompute activations and shard weights as the config says; whether the weights are sharded."""
+    config, learner = parts.config, parts.learner
+    if config.sharding.recompute:
+        sharding.recompute(learner.encoder)
+    if config.sharding.weights and collectives.world() == 1:
+        warnings.warn("sharding.weights does nothing on one process: start several, with --devices or torchrun.")
+    if not config.sharding.weights or collectives.world() == 1:
+        return False
+    sharding.shard(learner, precision=loop.precision(config.precision, assembly.device(config)))
+    return True
+
+
+def _gathered(parts: Assembled, run: Run, total: int, *, leads: bool) -> Assembled:
+    """The parts with a whole learner again, on the leading process, which saves its weights for whoever uses them."""
+    weights = sharding.gathered(parts.learner)
+    if not leads:
+        return parts
+    learner: Any = assembly.build_learner(parts.config, parts.samples, parts.recipe).to(assembly.device(parts.config))
+    if parts.samples.kind == "image":
+        learner = learner.to(memory_format=torch.channels_last)
+    learner.load_state_dict(weights)
+    tensors = {f"model.{name}": tensor for name, tensor in weights.items()}
+    facts = {"method": parts.config.method, "version": metadata.version("vergence"), "gathered": True}
+    run.save(Checkpoint(total, tensors, facts), keep=1)
+    return replace(parts, learner=learner)
 
 
 def restore(parts: Assembled, run: Run, optimizer: torch.optim.Optimizer, *, rewind: bool) -> int:
     """Go back to the newest good checkpoint, if there is one; return its step."""
+    if parts.config.sharding.weights and collectives.world() > 1:
+        facts = sharded.restore(run, parts.learner, optimizer)
+        if facts is not None:
+            _check_origin(Checkpoint(int(facts["step"]), {}, facts), parts.config)
+        if rewind:
+            run.rewind(0 if facts is None else int(facts["step"]), keep=parts.config.saving.keep)
+        return 0 if facts is None else int(facts["step"])
     checkpoint = run.load()
     if checkpoint is not None:
+        if checkpoint.facts.get("gathered"):
+            raise ValueError(f"{run.path} was trained with sharded weights: continue it on several processes.")
         _check_origin(checkpoint, parts.config)
         loop.restore(parts.learner, optimizer, checkpoint.tensors)
     step = 0 if checkpoint is None else checkpoint.step
