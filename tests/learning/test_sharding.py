@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 import torch
-from parallel import together
 from torch import nn
 
+from parallel import together
 from vergence.config import Config
 from vergence.data import from_arrays
 from vergence.learning import loop, optimizers, sharding
@@ -129,7 +129,7 @@ def test_recomputing_forgets_what_lies_between_the_blocks():
         if recompute:
             sharding.recompute(encoder)
         held = []
-        with torch.autograd.graph.saved_tensors_hooks(lambda t: held.append(t.numel()) or t, lambda t: t):
+        with torch.autograd.graph.saved_tensors_hooks(lambda t, held=held: held.append(t.numel()) or t, lambda t: t):
             encoder(torch.randn(64, 32)).sum().backward()
         kept[recompute] = sum(number for number in held[: len(held)] if number == 64 * 32)
     assert kept[True] < kept[False]

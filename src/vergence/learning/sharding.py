@@ -33,6 +33,7 @@ def shard(learner: Any, *, precision: torch.dtype | None = None) -> None:
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
+    learner.to(memory_format=torch.contiguous_format)  # channels last cannot be cut into parts
     device = next(learner.parameters()).device.type
     mesh = init_device_mesh(device, (collectives.world(),))
     policy = MixedPrecisionPolicy(param_dtype=precision, reduce_dtype=torch.float32 if precision else None)
@@ -40,9 +41,7 @@ def shard(learner: Any, *, precision: torch.dtype | None = None) -> None:
     for part in parts(learner):
         for module in [*blocks(part), part]:
             if any(parameter not in scalars for parameter in module.parameters()):
-                fully_shard(
-                    module, mesh=mesh, mp_policy=policy, ignored_params=scalars, reshard_after_forward=True
-                )
+                fully_shard(module, mesh=mesh, mp_policy=policy, ignored_params=scalars, reshard_after_forward=True)
 
 
 def parts(learner: Any) -> list[nn.Module]:

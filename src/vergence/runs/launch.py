@@ -4,7 +4,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,9 +14,10 @@ from torch import distributed
 
 from vergence.runs.signals import Signals, Stopped
 
-__all__ = ["Signals", "Stopped", "available", "joined", "resuming", "start"]
+__all__ = ["Signals", "Stopped", "available", "joined", "resuming", "speaking_of_loss", "start"]
 
-PATIENCE = timedelta(minutes=30)  # how long a process waits for the others, for instance while one of them evaluates
+PATIENCE = 1800.0  # seconds that a process waits for the others, for instance while one of them evaluates
+LOST = ("gloo", "nccl", "connection", "timed out", "timeout", "socket", "peer", "store")  # words of a broken link
 
 
 def joined() -> bool:
@@ -28,8 +30,34 @@ def joined() -> bool:
             torch.accelerator.set_device_index(int(os.environ.get("LOCAL_RANK", "0")))
         # Flags and counts travel from processor to processor, also where the embeddings are on accelerators.
         backend = "cpu:gloo,cuda:nccl" if accelerator and accelerator.type == "cuda" else "gloo"
-        distributed.init_process_group(backend, timeout=PATIENCE)
+        distributed.init_process_group(backend, timeout=timedelta(seconds=patience()))
     return True
+
+
+def patience() -> float:
+    """Seconds after which a process that hears nothing from the others gives up: VERGENCE_PATIENCE, or half an hour."""
+    given = os.environ.get("VERGENCE_PATIENCE", str(PATIENCE))
+    try:
+        return max(1.0, float(given))
+    except ValueError:
+        raise ValueError(f"VERGENCE_PATIENCE is a number of seconds, not {given!r}.") from None
+
+
+@contextmanager
+def speaking_of_loss(saying: Callable[[], str]) -> Iterator[None]:
+    """Say in a sentence that another process or machine is gone, and what is kept."""
+    try:
+        yield
+    except RuntimeError as error:
+        text = str(error).lower()
+        together = distributed.is_initialized() and distributed.get_world_size() > 1
+        if not together or type(error).__name__ == "Stopped" or not any(word in text for word in LOST):
+            raise
+        first = str(error).strip().splitlines()[0][:200]
+        raise RuntimeError(
+            f"Another process or machine cannot be reached any more ({first}). {saying()} Start the same command "
+            "on all machines again, with --resume."
+        ) from error
 
 
 def start(arguments: Sequence[str], *, devices: int, restarts: int = 3, saying: Callable[[], str] = lambda: "") -> int:

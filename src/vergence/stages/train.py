@@ -83,7 +83,8 @@ def train(
             begin(parts, place)
         if leads and not quiet:
             print(opening(parts), file=sys.stderr, flush=True)
-        parts = record(parts, place, leads=leads, quiet=quiet or not leads)
+        with launch.speaking_of_loss(place.kept):
+            parts = record(parts, place, leads=leads, quiet=quiet or not leads)
         if not leads:
             return Answer((), {})
         return assess(parts, place, quiet=quiet)
