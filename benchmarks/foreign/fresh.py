@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -30,14 +31,18 @@ from sklearn.random_projection import SparseRandomProjection
 from torch import Tensor, nn
 
 ROWS, SEED = 800, 11
+TAKEN: dict[str, Any] = {"rows": ROWS, "sources": []}  # what the command line asks for
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cache", type=Path)
     parser.add_argument("--only", nargs="+", choices=list(KINDS), default=list(KINDS))
+    parser.add_argument("--sources", nargs="+", default=[], help="only these images or texts, such as textures novels")
+    parser.add_argument("--rows", type=int, default=ROWS, help="of each large set, drawn at random")
     options = parser.parse_args()
     torch.set_num_threads(1)
+    TAKEN.update(rows=options.rows, sources=options.sources)
     options.cache.mkdir(parents=True, exist_ok=True)
     for kind in options.only:
         for name, h, labels, second in KINDS[kind]():
@@ -47,8 +52,12 @@ def main() -> None:
             print(f"{name}: {h.shape[0]} x {h.shape[1]}, {len(np.unique(labels))} classes", flush=True)
 
 
-def drawn(count: int, rows: int = ROWS) -> np.ndarray:
-    return np.random.default_rng(SEED).permutation(count)[:rows]
+def drawn(count: int) -> np.ndarray:
+    return np.random.default_rng(SEED).permutation(count)[: TAKEN["rows"]]
+
+
+def asked(name: str) -> bool:
+    return not TAKEN["sources"] or name in TAKEN["sources"]
 
 
 def package(name: str) -> Path:
@@ -61,8 +70,11 @@ def package(name: str) -> Path:
 
 def images() -> Iterator[Set]:
     """Training images of three sets, patches of photographs, faces: EfficientNet-Lite1 at two depths, NMF, patches."""
-    sets = {"cifar": cifar(), "garments": garments(), "numerals": numerals(), "textures": textures()}
-    for name, (x, labels) in sets.items():
+    sets = {"cifar": cifar, "garments": garments, "numerals": numerals, "textures": textures}
+    for name, load in sets.items():
+        if not asked(name):
+            continue
+        x, labels = load()
         again = shifted(x)
         first, second = efficientnet(x), efficientnet(again)
         for layer in first:
@@ -70,6 +82,8 @@ def images() -> Iterator[Set]:
         flat = x.reshape(len(x), -1) / 255
         yield f"{name}-nmf", NMF(24, init="nndsvd", max_iter=60, random_state=0).fit_transform(flat), labels, None
         yield f"{name}-color", histograms(x), labels, histograms(again)
+    if not asked("faces"):
+        return
     faces = np.load(package("skimage") / "data" / "lfw_subset.npy")
     labels, order = np.arange(200) // 100, drawn(200)
     x = np.repeat((255 * faces[order][..., None]).astype(np.uint8), 3, axis=3)
@@ -80,6 +94,8 @@ def images() -> Iterator[Set]:
 def text() -> Iterator[Set]:
     """Sentences: MiniLM's first word and maxima, hashed letters, random projections of words."""
     for name, (sentences, labels) in corpora().items():
+        if not asked(name):
+            continue
         layers, again = minilm(sentences), minilm(thinned(sentences)) if name in ("novels", "genres") else {}
         for layer, h in layers.items():
             yield f"{name}-{layer}", h, labels, again.get(layer)

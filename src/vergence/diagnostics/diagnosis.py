@@ -44,6 +44,7 @@ FACTS = (
 )  # fmt: skip
 
 
+SPOILED = 0.05  # accuracy that a fault of rows costs, from which labels cannot be judged by these rows
 # Faults of rows that only a gain in accuracy tells from harmless signatures.
 BY_ACCURACY = ("mixture", "heavy-tailed lengths", "dominant direction", "column scales", "constant offset")
 
@@ -132,21 +133,25 @@ def find(given: Given, table: Mapping[str, Callable[..., Any]] = FAULTS) -> tupl
         finding = given.call(detector)
         if finding is not None:
             found.append((getattr(detector, "order", 999), finding))
-    findings = labels_first([finding for _, finding in sorted(found, key=lambda entry: entry[0])])
+    findings = causes_first([finding for _, finding in sorted(found, key=lambda entry: entry[0])])
     return tuple(sorted(findings, key=lambda finding: LEVELS.index(finding.level)))
 
 
-def labels_first(findings: list[Finding]) -> list[Finding]:
-    """Findings whose only evidence is accuracy become notes where the labels themselves are wrong."""
-    wrong = {"misaligned labels", "labels at chance"} & {each.fault for each in faults_only(tuple(findings))}
-    if not wrong:
-        return findings
-    words = " Measured with labels that do not belong to these rows: repair the labels first."
-    return [
-        replace(each, level="note", sentence=each.sentence + words)
-        if each.fault in BY_ACCURACY and each.level == "fault" else each
-        for each in findings
-    ]  # fmt: skip
+def causes_first(findings: list[Finding]) -> list[Finding]:
+    """What is judged by accuracy alone waits where labels are wrong; label noise waits where rows are spoiled."""
+    wrong = faults_only(tuple(findings))
+    if {"misaligned labels", "labels at chance"} & {each.fault for each in wrong}:
+        words = " Measured with labels that do not belong to these rows: repair the labels first."
+        return [_put_off(each, "note", words) if each.fault in BY_ACCURACY else each for each in findings]
+    costs = [each.cost for each in wrong if each.about != "pairs" and each.cost is not None]
+    if any(cost.value > SPOILED for cost in costs):
+        words = " Rows are spoiled too, and spoiled rows contradict right labels: repair the rows first."
+        return [_put_off(each, "unknown", words) if each.fault == "label noise" else each for each in findings]
+    return findings
+
+
+def _put_off(finding: Finding, level: str, words: str) -> Finding:
+    return replace(finding, level=level, sentence=finding.sentence + words) if finding.level == "fault" else finding
 
 
 def overall(findings: tuple[Finding, ...], given: Given) -> Verdict:

@@ -11,6 +11,7 @@ from vergence.diagnostics import splitting, trials
 from vergence.diagnostics.estimate import Estimate
 from vergence.diagnostics.trials import Bench, K
 
+SEVERED = 0.05  # neighbors across two groups over those of chance: below .02 in mixtures of two models
 APART = 0.15  # neighbors across groups over those of a random grouping
 SMALLEST = 0.04  # share of the rows in the smaller group
 INDEPENDENT = 0.35  # Cramer's V of group and class: 1 where groups are classes
@@ -43,7 +44,11 @@ def groups(body: Bench, seed: int = 0) -> Grouping | None:
     found = [group for group in found if group.part >= SMALLEST and group.crossing < APART]
     if body.labels is not None:
         found = [group for group in found if association(group.member, body.labels) < INDEPENDENT]
-    best = min(found, key=lambda group: group.crossing, default=None)
+    severed = [group for group in found if group.crossing < SEVERED] if body.labels is not None else []
+    if severed:  # clusters of the data are severed too; two models are those that share no directions
+        best: Grouping | None = min(severed, key=lambda group: shared_directions(group.member, body.rows))
+    else:
+        best = min(found, key=lambda group: group.crossing, default=None)
     if best is None or body.labels is None:
         return best if best is not None and best.crossing < 0.01 else None
     measured = _measured(best, body)

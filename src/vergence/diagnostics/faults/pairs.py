@@ -26,7 +26,7 @@ from vergence.diagnostics.view_trials import WINDOW, Matched
 UNMATCHED = 0.6  # chance that a positive pair is closer than a random one: 0.5 when pairs are shuffled
 ASTRAY = 0.1  # share of rows whose partner is elsewhere
 EVEN = 0.6  # evenness of far partners: .5 at most for weak views of one sample, .63 and more where 30 % are shuffled
-MINORITY = 30  # rows outside the commonest class, below which nobody can tell whether they are told apart
+MINORITY = 20  # rows outside the commonest class, below which nobody can tell whether they are told apart
 MEMBERS = 6  # rows a class on average, below which a class is too small to contradict a label
 HALF = 0.45  # a share of wrong labels that no fit of at most .5 can tell from classes that are not there
 EVENLY = 0.75  # error of the surest quarter over that of all: .68 at most in clean development sets
@@ -134,7 +134,10 @@ def label_noise(
         return None
     noise = noise_share(judged.scores, body.labels)
     uniform, evidence = uniform_noise(judged.scores, body.labels)
-    plain = HALF > uniform > REPLACED and evidence > TOLD
+    least, needed = (
+        (REPLACED, TOLD) if judged.error < HIDDEN else (0.08, 3.0)
+    )  # poor scores fit badly, which looks alike
+    plain = HALF > uniform > least and evidence > needed
     wrong, surest = uniform if plain else noise.share, noise.surest
     small = body.n < MEMBERS * len(torch.unique(body.labels))
     if not small and (plain or _noisy(noise, judged.error, body.n)):
@@ -193,7 +196,7 @@ def label_shift(
     told by neighbors' votes and a ridge, and what is reported is the accuracy of neighbors.
     """
     n, _ = shape(h)
-    if n < 60 or not comparable(labels):
+    if n < 40 or not comparable(labels):
         return None
     start = int(np.random.default_rng(seed).integers(0, max(1, n - WINDOW + 1)))
     index = np.arange(start, min(n, start + WINDOW))

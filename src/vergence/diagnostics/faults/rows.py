@@ -15,7 +15,7 @@ from vergence.diagnostics import trials
 from vergence.diagnostics.copies import Copies
 from vergence.diagnostics.estimate import Estimate
 from vergence.diagnostics.findings import Finding, fault
-from vergence.diagnostics.grouping import Grouping
+from vergence.diagnostics.grouping import SEVERED, Grouping
 from vergence.diagnostics.trials import Bench, costly, difference
 
 FEW_ROWS = 30  # below, intervals span half of what they measure
@@ -37,7 +37,6 @@ PLAIN = 0.6  # share of the variance in one direction from which two standard er
 SILENT = 0.45  # share of constant columns that is a fault of a dense embedding
 COARSE, WIDE = 16, 16  # levels and columns: an embedding, not a table of codes, stored so coarsely is a fault
 GAP = 3.0  # between an outlier's distance and the next, beside that of spreads
-SEVERED = 0.05  # neighbors across two groups over those of chance: below .02 in mixtures of two models
 # Variance of a group along the other's main directions over that along its own, both beyond luck: .1 at most between
 # two models, .46 and more between two actors or two arms seen by one (GunPoint, the watch).
 ONE_MODEL = 0.35
@@ -92,15 +91,19 @@ def outliers(bench: Bench, outlying: Tensor) -> Finding | None:
 
 @fault("rows", order=90)
 def heavy_tailed_lengths(
-    body: Bench, unexplained_lengths: float, top_share: float, without_top: tuple[int, Estimate] | None = None
-) -> Finding | None:
+    body: Bench, unexplained_lengths: float, top_share: float, without_top: tuple[int, Estimate] | None = None,
+    scaled_columns: Tensor | None = None,
+) -> Finding | None:  # fmt: skip
     """Lengths that differ by orders of magnitude: distances and products then rank by length, cosines do not.
 
     Lengths that follow from the content are shared by rows of like directions; those that do not are the plain case. A
-    dominant direction stretches rows too; where one is found, lengths are asked of what is left without it.
+    dominant direction stretches rows too, and so does a column in other units; where one is found, lengths are asked of
+    what is left without it.
     """
     spread = log_spread(body.lengths[body.lengths > 0])
     if spread < UNEVEN or body.labels is None:
+        return None
+    if scaled_columns is not None and log_spread(trials.lengths(trials.standardized(body.rows))) < UNEVEN:
         return None
     plain = unexplained_lengths > UNEXPLAINED
     if not plain and without_top is not None and plainly(top_share, without_top[1]):
@@ -136,14 +139,16 @@ def constant_offset(body: Bench, centered: Estimate | None = None) -> Finding | 
 
 @fault("rows", order=100)
 def dominant_direction(
-    top_share: float, unexplained_lengths: float, without_top: tuple[int, Estimate] | None = None,
+    body: Bench, top_share: float, unexplained_lengths: float, without_top: tuple[int, Estimate] | None = None,
     scaled_columns: Tensor | None = None,
 ) -> Finding | None:  # fmt: skip
     """One direction, or up to three, holds most of the variance and none of what tells classes apart.
 
-    Heavy-tailed lengths make a direction of the mean; there the lengths are the cause.
+    Heavy-tailed lengths make a direction of the mean, which is gone once rows are divided by their lengths.
     """
-    if without_top is None or scaled_columns is not None or unexplained_lengths > UNEXPLAINED:
+    if without_top is None or scaled_columns is not None:
+        return None
+    if unexplained_lengths > UNEXPLAINED and _top_share(trials.unit(body.rows)) < DOMINANT:
         return None
     count, gain = without_top
     if not plainly(top_share, gain):
@@ -372,10 +377,18 @@ def centered(body: Bench) -> Estimate | None:
 
 def variances(body: Bench) -> Tensor:
     """Variances along the principal directions of the clipped rows, largest first."""
-    middle = trials.centered(trials.clipped(body.rows))
+    return _variances(trials.clipped(body.rows))
+
+
+def _variances(rows: Tensor) -> Tensor:
+    middle = trials.centered(rows)
     n, d = middle.shape
     gram = middle.T @ middle if d <= n else middle @ middle.T
     return torch.linalg.eigvalsh(gram).clamp(min=0).flip(0) / n
+
+
+def _top_share(rows: Tensor) -> float:
+    return top_share(_variances(rows))
 
 
 def top_share(variances: Tensor) -> float:
