@@ -48,7 +48,7 @@ def made(number: int, holds: bool, **fields) -> Claim:
 
 @pytest.mark.parametrize(
     ("holds", "false", "verdict"),
-    [(True, False, "confirmed"), (False, False, "not confirmed"), (False, True, "refuted"), (True, True, "confirmed")],
+    [(True, False, "confirmed"), (False, False, "contradicted"), (False, True, "refuted"), (True, True, "confirmed")],
 )
 def test_a_verdict_follows_from_what_was_seen(holds, false, verdict, laboratory):
     finding = found(made(1, holds, false=false), laboratory)

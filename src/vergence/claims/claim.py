@@ -1,13 +1,15 @@
 """Claim: a sentence of a source with a check that calls the product's own functions."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from matplotlib.figure import Figure
 
+from vergence.claims.evidence import ERROR, Contrast, decision
+
 Kind = Literal["exact", "monte_carlo", "training"]
-Verdict = Literal["confirmed", "not confirmed", "refuted"]
+Verdict = Literal["confirmed", "contradicted", "undecided", "refuted"]
 
 SOURCES = {
     "wang_isola": "Wang & Isola (2020), alignment and uniformity. https://arxiv.org/abs/2005.10242",
@@ -24,7 +26,8 @@ SOURCES = {
 class Outcome:
     """The result of a check: whether the sentence held, in words, the numbers behind it, and figures of them.
 
-    ``why`` is the likely reason where the sentence did not hold.
+    ``why`` is the likely reason where the sentence did not hold. A training claim is decided by its ``contrasts``,
+    where it has any; ``undecidable`` says why this machine cannot decide it, whatever was measured.
     """
 
     holds: bool
@@ -32,6 +35,8 @@ class Outcome:
     figures: Mapping[str, Any] = field(default_factory=dict)
     pictures: Mapping[str, Figure] = field(default_factory=dict)
     why: str = ""
+    contrasts: Sequence[Contrast] = ()
+    undecidable: str = ""
 
 
 @dataclass(frozen=True)
@@ -53,10 +58,17 @@ class Claim:
     minutes: float = 0.0
     false: bool = False
 
-    def verdict(self, outcome: Outcome) -> Verdict:
+    def verdict(self, outcome: Outcome, *, error: float = ERROR) -> Verdict:
+        """What was found: by the contrasts where there are any, with this chance of a wrong decision."""
+        if outcome.undecidable:
+            return "undecided"
+        if outcome.contrasts:
+            return decision(outcome.contrasts, error=error)
         if outcome.holds:
             return "confirmed"
-        return "refuted" if self.false else "not confirmed"
+        if self.false:
+            return "refuted"
+        return "undecided" if self.kind == "training" else "contradicted"
 
 
 def claim(number: int, sentence: str, **fields: Any) -> Callable[[Callable[..., Outcome]], Claim]:

@@ -6,6 +6,7 @@ are measured and found again by their settings and the version of the code: an i
 
 import hashlib
 import json
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,7 +32,11 @@ SLACK = 0.01  # of accuracy: about the spread over seeds of a small encoder
 
 @dataclass(frozen=True)
 class Budget:
-    """How large a training claim is run."""
+    """How large a training claim is run.
+
+    ``looks`` are the numbers of seeds after which the evidence is looked at, the first with ``seeds``: a claim that is
+    decided is not run with more. ``minutes`` of one core are the most that a claim may take.
+    """
 
     data: str
     samples: int
@@ -40,6 +45,8 @@ class Budget:
     encoder: str
     seeds: int
     backbone: Mapping[str, Any] = field(default_factory=dict)
+    looks: tuple[int, ...] = ()
+    minutes: float = math.inf
 
     @property
     def paper(self) -> bool:
@@ -51,13 +58,24 @@ SCALES = Table(
     {
         "smallest": Budget("digits", 360, 2, 64, "convnet", 2, {"channels": (8, 16)}),
         "small": Budget("cifar10", 5000, 8, 128, "convnet", 3, {"channels": (16, 32, 64)}),
+        # All of CIFAR-10 and five times the steps of the small scale, with twice the channels.
+        "medium": Budget(
+            "cifar10", 50_000, 4, 128, "convnet", 3, {"channels": (32, 64, 128)}, looks=(3, 5, 8), minutes=60.0
+        ),
         "paper": Budget("cifar10", 0, 200, 512, "resnet18", 3),
     },
 )
 
 
+class OutOfTime(RuntimeError):
+    """A claim would take longer than its scale allows; what was trained is kept."""
+
+
 class Laboratory:
-    """Runs trials at a scale and keeps them in a folder; ``minutes`` is the total time on one core of those used."""
+    """Runs trials at a scale and keeps them in a folder; ``minutes`` is the total time on one core of those used.
+
+    ``count`` is the number of seeds that a claim is run with now.
+    """
 
     def __init__(
         self,
@@ -69,10 +87,11 @@ class Laboratory:
     ):
         self.folder, self.name, self.scale = Path(folder), scale, SCALES[scale]
         self.any_version, self.say, self.minutes = any_version, say, 0.0
+        self.count = self.scale.seeds
 
     @property
     def seeds(self) -> range:
-        return range(self.scale.seeds)
+        return range(self.count)
 
     def trials(self, **settings: Any) -> list[Row]:
         """The same trial with every seed of the scale."""
@@ -99,6 +118,8 @@ class Laboratory:
         key = json.dumps([name, settings], sort_keys=True, default=str)
         path = self.folder / "trials" / f"{name.strip('_')}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
         if not self._known(path):
+            if self.minutes >= self.scale.minutes:
+                raise OutOfTime(f"{self.minutes:.0f} minutes of one core are spent")
             self.say(f"{name.strip('_')}: {settings.get('method', '')} seed {settings.get('seed', 0)}")
             began = time.process_time()
             row = {**make(), "minutes": round((time.process_time() - began) / 60, 3)}

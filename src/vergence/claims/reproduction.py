@@ -10,8 +10,9 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from vergence.claims.claim import SOURCES, Claim
-from vergence.claims.laboratory import Laboratory, listed
+from vergence.claims.claim import SOURCES, Claim, Outcome
+from vergence.claims.evidence import ERROR, by_subject, in_words
+from vergence.claims.laboratory import Laboratory, OutOfTime, listed
 from vergence.report.colors import PAPER
 from vergence.report.pieces import drawn
 from vergence.runs.run import write_bytes
@@ -37,6 +38,8 @@ class CheckedClaim:
     scale: str = ""
     seeds: int = 0
     minutes: float = 0.0
+    evidence: Sequence[Mapping[str, Any]] = ()
+    holds_for: Mapping[str, str] = field(default_factory=dict)
 
 
 def chosen(claims: Mapping[str, Claim], wanted: Sequence[str], *, training: bool) -> list[Claim]:
@@ -67,21 +70,45 @@ def findings(rows: Sequence[Claim], laboratory: Laboratory) -> Iterator[CheckedC
 def found(row: Claim, laboratory: Laboratory) -> CheckedClaim:
     """Run one check, and save its pictures."""
     start, trains = time.perf_counter(), row.kind == "training"
-    laboratory.minutes = 0.0
-    outcome = row.check(laboratory) if trains else row.check()
-    verdict = row.verdict(outcome)
+    outcome, error = decided(row, laboratory) if trains else (row.check(), ERROR)
+    verdict = row.verdict(outcome, error=error)
     scale: dict[str, Any] = {"scale": laboratory.name, "seeds": len(laboratory.seeds)} if trains else {}
+    words = in_words(outcome.contrasts, error=error)
     return CheckedClaim(
         row.number, row.sentence, row.source, row.kind, row.tolerance, verdict,
         expected=verdict == ("refuted" if row.false else "confirmed"),
-        measured=outcome.measured,
+        measured=outcome.measured + (f"; {words}" if words else ""),
         seconds=round(time.perf_counter() - start, 3),
         figures=outcome.figures,
         pictures=[_saved(picture, laboratory, f"{row.number}-{name}") for name, picture in outcome.pictures.items()],
-        why=outcome.why,
+        why=outcome.undecidable or ("" if verdict == "confirmed" else outcome.why),
+        evidence=[contrast.to_dict() for contrast in outcome.contrasts],
+        holds_for=by_subject(outcome.contrasts, error=error),
         minutes=round(laboratory.minutes, 2),
         **scale,
     )  # fmt: skip
+
+
+def decided(row: Claim, laboratory: Laboratory) -> tuple[Outcome, float]:
+    """Run a training claim with more and more seeds until its contrasts decide it; and the error of each look.
+
+    The accepted error is shared equally among the looks (Bonferroni), so that looking often decides nothing by itself.
+    Trials are kept one by one: what was killed goes on where it was.
+    """
+    looks = laboratory.scale.looks or (laboratory.scale.seeds,)
+    error, outcome = ERROR / len(looks), None
+    for seeds in looks:
+        laboratory.count, laboratory.minutes = seeds, 0.0
+        try:
+            outcome = row.check(laboratory)
+        except OutOfTime as stop:
+            if outcome is None:
+                outcome = Outcome(False, f"nothing with {seeds} seeds", undecidable=f"{stop}, before {seeds} seeds.")
+            break
+        if row.verdict(outcome, error=error) != "undecided" or not outcome.contrasts or outcome.undecidable:
+            break
+    assert outcome is not None
+    return outcome, error
 
 
 def remembered(row: Claim, laboratory: Laboratory) -> CheckedClaim | None:
@@ -91,7 +118,17 @@ def remembered(row: Claim, laboratory: Laboratory) -> CheckedClaim | None:
         return None
     stored = json.loads(path.read_text(encoding="utf-8"))
     same = laboratory.any_version or stored["version"] == code_version()
-    return CheckedClaim(**stored["finding"]) if same else None
+    return CheckedClaim(**upgraded(stored["finding"])) if same else None
+
+
+def upgraded(finding: Mapping[str, Any]) -> dict[str, Any]:
+    """A finding of an earlier version in the words of this one: what was *not confirmed* was not tested further.
+
+    An exact claim that did not hold was contradicted; of a training claim only the order of a few means was known.
+    """
+    if finding["verdict"] != "not confirmed":
+        return dict(finding)
+    return {**finding, "verdict": "undecided" if finding["kind"] == "training" else "contradicted"}
 
 
 def code_version() -> str:

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from vergence.report.document import Section, document, section
 from vergence.report.pieces import code, paragraph, piece, side_by_side, table, themed
 
-VERDICTS = ("confirmed", "not confirmed", "refuted")
+VERDICTS = ("confirmed", "refuted", "undecided", "contradicted")
 HEADINGS = ("", "claim", "verdict", "measured", "tolerance", "seconds")
 
 
@@ -34,7 +34,7 @@ def reproduction_page(
             ),
             section("How to repeat it", code(command)),
         ],
-        label="not confirmed" if surprising else "confirmed",
+        label=max((finding.verdict for finding in surprising), key=VERDICTS.index, default="confirmed"),
         summary=[f"Claim {finding.number} is {finding.verdict}: {finding.sentence}" for finding in surprising[:5]],
     )
 

@@ -15,12 +15,16 @@ def reproduce(
     claims: tuple[str, ...] = (),
     *,
     training: bool = False,
-    scale: Literal["smallest", "small", "paper"] = "small",
+    scale: Literal["smallest", "small", "medium", "paper"] = "small",
     any_version: bool = False,
     run: str | Path = "runs/claims",
     quiet: bool = False,
 ) -> Answer:
-    """Run the claims of the sources, all or by number or source, and say of each whether it is confirmed."""
+    """Run the claims of the sources, all or by number or source, and say of each whether it is confirmed.
+
+    A training claim is confirmed, contradicted or undecided by the posterior of its differences over seeds. Trials are
+    kept as they end: the same command goes on after any interruption.
+    """
     place, found = Path(run), []
     rows = chosen(CLAIMS, claims, training=training)
     with Progress(len(rows), quiet=quiet) as progress:

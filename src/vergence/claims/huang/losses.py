@@ -2,6 +2,7 @@
 
 from vergence.claims.claim import Outcome, claim, within
 from vergence.claims.draws import gaussian
+from vergence.claims.evidence import contrast
 from vergence.claims.laboratory import SLACK, Laboratory, column, mean, stated
 from vergence.objectives import decoupled, revised_info_nce
 from vergence.report.experiments import curves, marks
@@ -35,7 +36,12 @@ def revised_against_simclr(laboratory: Laboratory) -> Outcome:
     pairs = [f"T = {t:g}: {stated(revised[t], 'knn')} against {stated(plain[t], 'knn')}" for t in TEMPERATURES]
     accuracies = {name: {t: column(cell, "knn") for t, cell in cells.items()} for name, cells in rows.items()}
     picture = curves(accuracies, "temperature", "kNN accuracy", logarithmic=True)
-    return Outcome(holds, "; ".join(pairs), accuracies, {"temperatures": picture})
+    contrasts = [
+        contrast(f"revised over SimCLR at {t:g}", *(column(cells[t], "knn") for cells in (revised, plain)),
+                 margin=-SLACK, about=f"T = {t:g}")
+        for t in TEMPERATURES
+    ]  # fmt: skip
+    return Outcome(holds, "; ".join(pairs), accuracies, {"temperatures": picture}, contrasts=contrasts)
 
 
 @claim(
@@ -54,9 +60,11 @@ def linear_collapses(laboratory: Laboratory) -> Outcome:
     plain, linear, _ = rows.values()
     words = [f"{name} {stated(cell, 'rank_z')} (kNN {stated(cell, 'knn')})" for name, cell in rows.items()]
     ranks = {name: column(cell, "rank_z") for name, cell in rows.items()}
+    half = [rank / 2 for rank in ranks["SimCLR"]]
     return Outcome(
         mean(linear, "rank_z") < mean(plain, "rank_z") / 2,
         "effective rank: " + "; ".join(words),
         {"rank": ranks, "knn": {name: column(cell, "knn") for name, cell in rows.items()}},
         {"ranks": marks({"": ranks}, "effective rank of the embeddings")},
+        contrasts=[contrast("half of SimCLR's rank over the linear loss's", half, ranks["linear contrastive"])],
     )

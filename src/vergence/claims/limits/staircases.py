@@ -35,7 +35,7 @@ BATCH = 64
     minutes=9.0,
 )
 def every_estimator_climbs(laboratory: Laboratory) -> Outcome:
-    steps = {"smallest": 20, "small": 1000, "paper": 4000}[laboratory.name]
+    steps = {"smallest": 20, "small": 1000, "medium": 4000, "paper": 4000}[laboratory.name]
     climbs = {name: _climbs(laboratory, bound, steps) for name, bound in CLIMBERS.items()}
     means, deviations = _over_seeds(climbs, "mean"), _over_seeds(climbs, "deviation")
     saturated = all(0.8 * math.log(BATCH) <= value <= math.log(BATCH) for value in means["InfoNCE"][2:])
@@ -60,7 +60,7 @@ def every_estimator_climbs(laboratory: Laboratory) -> Outcome:
 )
 def entropies_count_beyond_the_batch(laboratory: Laboratory) -> Outcome:
     nats = 128 * correlated_information(0.5)
-    steps = {"smallest": 20, "small": 6000, "paper": 6000}[laboratory.name]
+    steps = {"smallest": 20, "small": 6000, "medium": 6000, "paper": 6000}[laboratory.name]
     setting = {"stairs": [nats], "steps": steps, "d": 128, "batch": 128}
     cells = {
         name: [_climb(laboratory, bound, seed, setting)[0] for seed in laboratory.seeds]

@@ -3,7 +3,7 @@
 The last moves the boundary between the two, with a probe after every layer on either side of it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from statistics import fmean
@@ -14,7 +14,8 @@ from torch import nn
 
 from vergence import evaluation, features
 from vergence.claims.claim import Outcome, claim
-from vergence.claims.laboratory import Laboratory, Row, column, mean, stated, train
+from vergence.claims.evidence import Contrast, contrast
+from vergence.claims.laboratory import SLACK, Laboratory, Row, column, mean, stated, train
 from vergence.claims.tschannen.infomax import PROBE, bound_of, probed, protocol, seeded
 from vergence.config import Config
 from vergence.information import info_nce
@@ -65,7 +66,21 @@ def a_tighter_bound_is_no_better(laboratory: Laboratory) -> Outcome:
         why=""
         if holds
         else f"After this short a training {highest} has the highest bound, {lowest} the lowest accuracy.",
+        contrasts=_against_others(cells["NWJ"], "concat"),
     )
+
+
+def _against_others(row: Mapping[str, Sequence[Row]], name: str) -> list[Contrast]:
+    """One setting's bound above that of each other, and its accuracy below."""
+    own, contrasts = row[name], []
+    for other, rows in row.items():
+        if other != name:
+            contrasts.append(
+                contrast(f"bound over {other}", column(own, "bound"), column(rows, "bound"), about="bound")
+            )
+            accuracies = column(rows, "accuracy"), column(own, "accuracy")
+            contrasts.append(contrast(f"accuracy of {other} over it", *accuracies, about="accuracy"))
+    return contrasts
 
 
 @claim(
@@ -103,7 +118,23 @@ def the_encoder_decides_at_equal_bounds(laboratory: Laboratory) -> Outcome:
             "bound": marks(_values(cells, "bound_seen"), "bound on training batches in nats"),
         },
         why="" if both else _unmatched_in_words(accuracies),
+        contrasts=_matched(cells, gaps, rises),
+        undecidable="" if both else _unmatched_in_words(accuracies),
     )
+
+
+def _matched(cells: Cells, gaps: Iterable[str], rises: Iterable[str]) -> list[Contrast]:
+    """The contrasts of settings whose bounds were brought to their targets."""
+    found = [
+        contrast(f"ConvNet over MLP, {cell}", *(column(cells[name][cell], "accuracy") for name in ("ConvNet", "MLP")))
+        for cell in gaps
+    ]
+    for name, estimator in (rise.split(", ") for rise in rises):
+        low, high = (column(cells[name][_cell(estimator, target)], "accuracy") for target in TARGETS)
+        found.append(
+            contrast(f"{TARGETS[1]:g} nats over {TARGETS[0]:g}, {name}, {estimator}", high, low, margin=-SLACK)
+        )
+    return found
 
 
 def _unmatched_in_words(accuracies: Mapping[str, Mapping[str, float]]) -> str:
@@ -146,6 +177,14 @@ def capacity_belongs_in_the_encoder(laboratory: Laboratory) -> Outcome:
         {"falls": falls, "lost_nats": lost, "bounds": bounds, "accuracies": accuracies},
         {**pictures, "bound": marks(_values(cells, "bound"), "held-out InfoNCE in nats")},
         why="" if min(falls.values()) > 0 else _boundary_in_words(cells["separable"]),
+        contrasts=[
+            contrast(
+                f"{critic}: all layers in the encoder over one",
+                *(column(row[cell], "accuracy") for cell in (first, last)),
+                about=critic,
+            )
+            for critic, row in cells.items()
+        ],
     )
 
 
@@ -235,7 +274,7 @@ def _by_layer(row: Mapping[str, Sequence[Row]]) -> Figure:
 
 def _epochs(laboratory: Laboratory, eighths: int) -> dict[str, int]:
     """A share of the epochs of the scale."""
-    return {"epochs": max(1, eighths * laboratory.scale.epochs // 8)}
+    return {"epochs": max(1, eighths * 2 * protocol(laboratory)["epochs"] // 8)}
 
 
 def _values(cells: Cells, key: str) -> dict[str, dict[str, list[float]]]:

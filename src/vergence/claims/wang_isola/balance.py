@@ -10,7 +10,8 @@ from torch.nn.functional import normalize
 
 from vergence import evaluation, features
 from vergence.claims.claim import Outcome, claim
-from vergence.claims.laboratory import Laboratory, Row, column, mean, stated, train
+from vergence.claims.evidence import Contrast, contrast
+from vergence.claims.laboratory import SLACK, Laboratory, Row, column, mean, stated, train
 from vergence.config import Optim
 from vergence.diagnostics import alignment, uniformity
 from vergence.objectives import Objective
@@ -86,7 +87,9 @@ def weights_give_an_inverted_u(laboratory: Laboratory) -> Outcome:
         "potential": curves(potential, across, "average potential (1 is collapse)"),
     }
     holds = _inverted_u(cells) and mean(alone, "potential") > COLLAPSED
-    return Outcome(holds, words, {str(share): _averages(rows) for share, rows in cells.items()}, pictures)
+    collapse = contrast("potential of alignment alone", column(alone, "potential"), [COLLAPSED] * len(alone))
+    figures = {str(share): _averages(rows) for share, rows in cells.items()}
+    return Outcome(holds, words, figures, pictures, contrasts=[*_falls(cells), collapse])
 
 
 @claim(
@@ -122,7 +125,11 @@ def one_alone_degrades_the_other(laboratory: Laboratory) -> Outcome:
         }.items()
     }
     figures = {name: _averages(part) for name, part in stages.items()}
-    return Outcome(all(scattered) and all(apart), words, figures, pictures)
+    contrasts = [
+        contrast(f"{other} after {name} over before", column(stages[name], other), column(stages["before"], other))
+        for name, other in (("alignment only", "uniformity"), ("uniformity only", "alignment"))
+    ]
+    return Outcome(all(scattered) and all(apart), words, figures, pictures, contrasts=contrasts)
 
 
 @claim(
@@ -138,7 +145,7 @@ def temperature_gives_an_inverted_u(laboratory: Laboratory) -> Outcome:
     accuracy = {name: {x: column(rows, name) for x, rows in cells.items()} for name in (OUTPUT, REPRESENTATION)}
     picture = curves(accuracy, "temperature", "accuracy of a linear probe", logarithmic=True)
     figures = {f"{x:g}": _averages(rows) for x, rows in cells.items()}
-    return Outcome(_inverted_u(cells), words, figures, {"accuracy": picture})
+    return Outcome(_inverted_u(cells), words, figures, {"accuracy": picture}, contrasts=_falls(cells))
 
 
 @claim(
@@ -164,7 +171,12 @@ def small_batches_lose(laboratory: Laboratory) -> Outcome:
     accuracy = {name: {batch: column(rows, OUTPUT) for batch, rows in group.items()} for name, group in cells.items()}
     picture = curves(accuracy, "batch size", "accuracy of the output", logarithmic=True)
     figures = {name: {f"{b:g}": _averages(rows) for b, rows in group.items()} for name, group in cells.items()}
-    return Outcome(holds, f"accuracy of the output, {words}", figures, {"accuracy": picture})
+    best = [0.9 * value for value in column(ours[_peak(ours)], OUTPUT)]
+    contrasts = [
+        contrast("batch 16 over 2", column(ours[16], OUTPUT), column(ours[2], OUTPUT)),
+        contrast("batch 16 over nine tenths of the best", column(ours[16], OUTPUT), best),
+    ]
+    return Outcome(holds, f"accuracy of the output, {words}", figures, {"accuracy": picture}, contrasts=contrasts)
 
 
 @claim(
@@ -186,7 +198,9 @@ def direct_optimization_is_on_par(laboratory: Laboratory) -> Outcome:
     )
     accuracy = {key: {name: column(rows, key) for name, rows in named.items()} for key in (OUTPUT, REPRESENTATION)}
     figures = {name: _averages(rows) for name, rows in named.items()}
-    return Outcome(holds, words, figures, {"accuracy": marks(accuracy, "accuracy of a linear probe")})
+    contrasts = [contrast("direct over contrastive", column(best, OUTPUT), column(rival, OUTPUT), margin=-SLACK)]
+    pictures = {"accuracy": marks(accuracy, "accuracy of a linear probe")}
+    return Outcome(holds, words, figures, pictures, contrasts=contrasts)
 
 
 def _balanced(laboratory: Laboratory, share: float) -> list[Row]:
@@ -222,6 +236,15 @@ def _inverted_u(cells: Mapping[float, Sequence[Row]]) -> bool:
     return all(
         mean(best, OUTPUT) - mean(end, OUTPUT) > _spread(best, end) for end in (cells[min(cells)], cells[max(cells)])
     )
+
+
+def _falls(cells: Mapping[float, Sequence[Row]]) -> list[Contrast]:
+    """The best cell above the first and above the last; chosen by the same figures, it is flattered a little."""
+    peak = _peak(cells)
+    return [
+        contrast(f"{peak:g} over {end:g}", column(cells[peak], OUTPUT), column(cells[end], OUTPUT))
+        for end in (min(cells), max(cells))
+    ]
 
 
 def _spread(*cells: Sequence[Row]) -> float:

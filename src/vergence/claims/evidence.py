@@ -1,0 +1,129 @@
+"""Evidence: how surely an order of means over seeds holds, and whether the design could have shown it.
+
+A training claim is made of contrasts: differences, one a seed, that the source says are above a margin. With a flat
+prior, the posterior of a mean of n differences is Student's t around their average, so the chance that it is above the
+margin is known. A claim is *confirmed* when that chance is at least .95 for all contrasts, *contradicted* when it is at
+most .05 for one of them (shared among as many as there are), and else *undecided*.
+
+References:
+    Gelman et al. (2013), Bayesian Data Analysis, Sec. 3.2: the posterior of a mean with an unknown variance.
+    Berger (1982), intersection-union tests: all of several, each at the same level, is a test of that level.
+"""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Decision = Literal["confirmed", "contradicted", "undecided"]
+
+ERROR = 0.05  # chance of a wrong decision that is accepted
+ROUNDING = 1e-9  # spread below which differences are the same number
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A difference that a claim says is above ``margin``: ``differences`` has one for each seed.
+
+    ``reported`` is the difference that the source reports, where it gives one; ``about`` names what the contrast is
+    about (a method), where a claim speaks of several.
+    """
+
+    name: str
+    differences: tuple[float, ...]
+    margin: float = 0.0
+    reported: float | None = None
+    about: str = ""
+
+    @property
+    def mean(self) -> float:
+        return statistics.fmean(self.differences)
+
+    @property
+    def error(self) -> float:
+        """The standard error of the mean; infinite with one seed."""
+        n = len(self.differences)
+        return statistics.stdev(self.differences) / math.sqrt(n) if n > 1 else math.inf
+
+    @property
+    def chance(self) -> float:
+        """The posterior probability that the mean difference is above the margin; 1/2 where nothing is known."""
+        from scipy.special import stdtr
+
+        if self.error < ROUNDING:
+            return 0.5 + 0.5 * ((self.mean > self.margin) - (self.mean < self.margin))
+        if not math.isfinite(self.error):
+            return 0.5
+        return float(stdtr(len(self.differences) - 1, (self.mean - self.margin) / self.error))
+
+    def power(self, error: float = ERROR) -> float | None:
+        """How often as many seeds, with this spread, would confirm the contrast if the source's difference were true.
+
+        None where the source reports no difference, or where the spread is not known.
+        """
+        from scipy.special import stdtrit
+        from scipy.stats import nct
+
+        if self.reported is None or not ROUNDING <= self.error < math.inf:
+            return None
+        freedom = len(self.differences) - 1
+        center = (self.reported - self.margin) / self.error
+        return float(nct.sf(stdtrit(freedom, 1 - error), freedom, center))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "name": self.name, "about": self.about, "mean": self.mean, "n": len(self.differences),
+            "error": self.error if math.isfinite(self.error) else None, "margin": self.margin,
+            "reported": self.reported, "chance": self.chance, "power": self.power(),
+        }  # fmt: skip
+
+
+def contrast(
+    name: str, above: Sequence[float], below: Sequence[float], *, margin: float = 0.0, reported: float | None = None,
+    about: str = "",
+) -> Contrast:  # fmt: skip
+    """The contrast of two settings, seed by seed."""
+    differences = tuple(float(a) - float(b) for a, b in zip(above, below, strict=True))
+    return Contrast(name, differences, margin, reported, about)
+
+
+def decision(contrasts: Sequence[Contrast], *, error: float = ERROR) -> Decision:
+    """What contrasts say together; ``error`` is the accepted chance of a wrong decision."""
+    if not contrasts:
+        return "undecided"
+    if all(each.chance >= 1 - error for each in contrasts):
+        return "confirmed"
+    if any(each.chance <= error / len(contrasts) for each in contrasts):
+        return "contradicted"
+    return "undecided"
+
+
+def by_subject(contrasts: Sequence[Contrast], *, error: float = ERROR) -> Mapping[str, Decision]:
+    """The decision for each of what the contrasts are about, such as methods."""
+    subjects = dict.fromkeys(each.about for each in contrasts if each.about)
+    return {name: decision([each for each in contrasts if each.about == name], error=error) for name in subjects}
+
+
+def in_words(contrasts: Sequence[Contrast], *, error: float = ERROR) -> str:
+    """For what a claim holds, and the contrast that it hangs on: the least sure."""
+    if not contrasts:
+        return ""
+    parts = []
+    decided = by_subject(contrasts, error=error)
+    if len(decided) > 1:
+        kinds = {
+            kind: [name for name, each in decided.items() if each == kind] for kind in dict.fromkeys(decided.values())
+        }
+        parts.append("; ".join(f"{kind} for {', '.join(names)}" for kind, names in kinds.items()))
+    weakest = min(contrasts, key=lambda each: each.chance)
+    text = (
+        f"least sure: {weakest.name}, {weakest.mean:+.3f} ± {weakest.error:.3f} over {len(weakest.differences)} seeds"
+    )
+    text += f", above {weakest.margin:g} with probability {weakest.chance:.2f}"
+    power = weakest.power(error)
+    if weakest.reported is not None:
+        text += f"; the source reports {weakest.reported:+.3f}"
+    if power is not None:
+        text += f", which this design would confirm with probability {power:.2f}"
+    return "; ".join([*parts, text])

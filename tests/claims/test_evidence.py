@@ -1,0 +1,153 @@
+"""Verdicts by statistics: Student's posterior, the power of a design, decisions that err as rarely as they say."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from vergence.claims import Claim, Laboratory, Outcome
+from vergence.claims.evidence import Contrast, by_subject, contrast, decision, in_words
+from vergence.claims.laboratory import SCALES
+from vergence.claims.reproduction import CheckedClaim, found, upgraded
+
+
+def test_the_chance_of_an_order_is_that_of_students_test():
+    values = (0.02, 0.05, -0.01, 0.03)
+    theirs = stats.ttest_1samp(values, 0.01, alternative="greater").pvalue
+    assert Contrast("", values, margin=0.01).chance == pytest.approx(1 - theirs, abs=1e-12)
+
+
+def test_the_power_is_the_share_of_repetitions_that_confirm():
+    """With the spread known only from each repetition, as the design has it."""
+    generator = np.random.default_rng(0)
+    n, effect, spread = 4, 0.03, 0.02
+    repeated = generator.normal(effect, spread, size=(4000, n))
+    confirmed = np.mean([Contrast("", tuple(row)).chance >= 0.95 for row in repeated])
+    # The same spread in every repetition: three numbers around the effect.
+    scale = spread / np.std([-1.5, -0.5, 0.5, 1.5], ddof=1)
+    design = Contrast("", tuple(effect + scale * x for x in (-1.5, -0.5, 0.5, 1.5)), reported=effect)
+    assert design.power() == pytest.approx(confirmed, abs=0.03)
+
+
+def test_without_a_difference_of_the_source_or_a_second_seed_there_is_no_power():
+    assert Contrast("", (0.1, 0.2)).power() is None
+    assert Contrast("", (0.1,), reported=0.1).power() is None
+    assert Contrast("", (0.1,)).chance == 0.5
+
+
+def test_a_wrong_decision_is_as_rare_as_it_should_be():
+    """Of two settings that are the same, no more than 5 % of the repetitions say that one is ahead, or behind."""
+    generator = np.random.default_rng(1)
+    said = [decision([Contrast("", tuple(generator.normal(size=3)))]) for _ in range(2000)]
+    assert said.count("confirmed") / 2000 < 0.065
+    assert said.count("contradicted") / 2000 < 0.065
+
+
+def test_all_contrasts_confirm_and_one_contradicts():
+    yes, no, open_ = (
+        Contrast("a", (1.0, 1.1, 0.9)),
+        Contrast("b", (-1.0, -1.01, -0.99)),
+        Contrast("c", (1.0, -1.0, 0.1)),
+    )
+    assert decision([yes, yes]) == "confirmed"
+    assert decision([yes, open_]) == "undecided"
+    assert decision([yes, no, open_]) == "contradicted"
+    assert decision([]) == "undecided"
+
+
+def test_a_claim_about_several_methods_says_for_which_it_holds():
+    rows = [
+        contrast("up", [1.0, 1.1, 1.2], [0.0, 0.1, 0.25], about="simclr"),
+        contrast("up", [0.0, 0.1, 0.25], [1.0, 1.1, 1.2], about="moco"),
+    ]
+    assert by_subject(rows) == {"simclr": "confirmed", "moco": "contradicted"}
+    assert in_words(rows).startswith("confirmed for simclr; contradicted for moco; least sure: up, -0.983")
+
+
+def with_noise(effect, spread=1.0):
+    """A training claim whose difference is ``effect`` with noise, and the seeds it was looked at with."""
+    looked = []
+
+    def check(laboratory):
+        looked.append(len(laboratory.seeds))
+        values = [effect + spread * float(np.random.default_rng(seed).normal()) for seed in laboratory.seeds]
+        return Outcome(effect > 0, "seen", contrasts=[Contrast("up", tuple(values))])
+
+    return Claim(1, "A sentence.", check, "huang", kind="training"), looked
+
+
+@pytest.mark.parametrize(
+    ("effect", "spread", "verdict", "looks"),
+    [(10.0, 0.5, "confirmed", [3]), (-10.0, 0.5, "contradicted", [3]), (0.1, 1.0, "undecided", [3, 5, 8])],
+)
+def test_seeds_are_added_until_the_claim_is_decided(effect, spread, verdict, looks, tmp_path):
+    row, looked = with_noise(effect, spread)
+    finding = found(row, Laboratory(tmp_path, "medium"))
+    assert finding.verdict == verdict
+    assert looked == looks
+    assert finding.seeds == looks[-1]
+    assert finding.evidence[0]["n"] == looks[-1]
+
+
+def test_looking_three_times_errs_no_more_often_than_once():
+    generator, wrong = np.random.default_rng(2), 0
+    for _ in range(1000):
+        values = generator.normal(size=8)
+        wrong += any(decision([Contrast("", tuple(values[:n]))], error=0.05 / 3) == "confirmed" for n in (3, 5, 8))
+    assert wrong / 1000 < 0.07
+
+
+def test_a_claim_that_takes_too_long_is_undecided_and_says_why(tmp_path):
+    def check(laboratory):
+        for seed in laboratory.seeds:
+            laboratory.remember("slow", {"seed": seed}, lambda: {"value": 1.0})
+            laboratory.minutes += 31
+        return Outcome(True, "seen", contrasts=[Contrast("up", (1.0, -1.0, 0.5))])
+
+    finding = found(Claim(1, "A sentence.", check, "huang", kind="training"), Laboratory(tmp_path, "medium"))
+    assert finding.verdict == "undecided"
+    assert "62 minutes of one core are spent, before 3 seeds" in finding.why
+    assert len(list((tmp_path / "trials").glob("*.json"))) == 2
+
+
+@pytest.mark.parametrize(("kind", "verdict"), [("training", "undecided"), ("exact", "contradicted")])
+def test_findings_of_earlier_versions_get_the_new_words(kind, verdict):
+    old = dict.fromkeys(("sentence", "source", "tolerance", "measured"), "")
+    old |= {"number": 1, "kind": kind, "verdict": "not confirmed", "expected": False, "seconds": 1.0}
+    finding = CheckedClaim(**upgraded(old))
+    assert finding.verdict == verdict
+    assert finding.evidence == ()
+
+
+def test_the_medium_scale_takes_five_times_the_steps_of_the_small_one():
+    small, medium = SCALES["small"], SCALES["medium"]
+    steps = [budget.samples // budget.batch * budget.epochs for budget in (small, medium)]
+    assert 5 <= steps[1] / steps[0] <= 20
+    assert not medium.paper
+
+
+def test_a_killed_reproduction_goes_on_where_it_was(tmp_path):
+    """A real process, killed after its first trial; the second one trains the others only."""
+    command = [sys.executable, "-m", "vergence", "reproduce", "224", "--scale", "smallest", "--run", str(tmp_path)]
+    trials = tmp_path / "trials"
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    for _ in range(1200):
+        if trials.exists() and list(trials.glob("*.json")):
+            break
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    before = {path.name: path.stat().st_mtime_ns for path in trials.glob("*.json")}
+    assert 0 < len(before) < 6
+    subprocess.run([*command, "--json"], capture_output=True, check=False)
+    after = {path.name: path.stat().st_mtime_ns for path in trials.glob("*.json")}
+    assert len(after) == 6
+    assert all(after[name] == stamp for name, stamp in before.items())
+    (finding,) = (json.loads(path.read_text())["finding"] for path in (tmp_path / "findings").glob("*.json"))
+    assert finding["seeds"] == 2
