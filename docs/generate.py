@@ -14,6 +14,7 @@ from pathlib import Path
 
 from vergence import tables
 from vergence.claims import CLAIMS as ROWS
+from vergence.claims.reproduction import upgraded
 from vergence.methods import METHODS
 
 ROOT = Path(__file__).parents[1]
@@ -130,7 +131,9 @@ def take_over(run: Path) -> None:
     """Copy findings and pictures of a run of the claims, without the arrays behind the pictures."""
     shutil.rmtree(CLAIMS, ignore_errors=True)
     CLAIMS.mkdir()
-    stored = [json.loads(path.read_text(encoding="utf-8"))["finding"] for path in (run / "findings").glob("*.json")]
+    stored = [
+        upgraded(json.loads(path.read_text(encoding="utf-8"))["finding"]) for path in (run / "findings").glob("*.json")
+    ]
     found = [{**row, "figures": {}} for row in stored if row["scale"] in ("", "small")]
     found.sort(key=itemgetter("number"))
     (CLAIMS / "findings.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
