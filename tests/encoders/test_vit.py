@@ -12,7 +12,7 @@ def images(n=6, side=32, seed=0):
     return torch.rand(n, 3, side, side, generator=torch.Generator().manual_seed(seed))
 
 
-@pytest.mark.parametrize(("side", "patch", "grid"), [(32, 4, 8), (64, 8, 8), (96, 12, 8), (224, 16, 14)])
+@pytest.mark.parametrize(("side", "patch", "grid"), [(8, 2, 4), (32, 4, 8), (64, 8, 8), (96, 12, 8), (224, 16, 14)])
 def test_the_patch_suits_the_image(side, patch, grid):
     encoder = build("vit", (3, side, side))
     assert (encoder.patch, encoder.grid) == (patch, (grid, grid))

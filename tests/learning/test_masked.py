@@ -62,6 +62,11 @@ def test_a_decoder_that_knows_nothing_has_a_loss_of_one():
     torch.testing.assert_close(targets.square().mean(2), torch.full((5, 16), 47 / 48), atol=1e-3, rtol=0)
 
 
+def test_a_patch_of_one_number_is_its_own_target():
+    x = torch.rand(2, 1, 4, 4, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(_targets(x, 1), x.flatten(2).mT)
+
+
 def test_mae_sees_a_quarter_and_the_loss_depends_on_the_rest():
     learner = narrow("mae").eval()
     pair, _ = views()

@@ -12,7 +12,7 @@ from vergence.counters import content_keys, split, uniform
 from vergence.types import Keys
 
 Pool = Literal["mean", "class"]
-PATCHES = 8  # along each side, where no size of a patch is given: 4 pixels of 32, 12 of 96, 16 of 128 and more
+PATCHES = 8  # along each side, where no size of a patch is given: 4 pixels of 32, 12 of 96, 16 from 128 on
 LARGEST_PATCH = 16  # of the papers, at 224 pixels
 
 
@@ -46,7 +46,7 @@ def vit(
             f"width must be a multiple of 4 x attention_heads = {4 * attention_heads}, for sines of two axes and equal "
             f"heads; got {width}."
         )
-    side = patch or max(1, min(LARGEST_PATCH, max(shape[1:]) // PATCHES))
+    side = patch or max(2, min(LARGEST_PATCH, max(shape[1:]) // PATCHES))
     return ViT(
         shape, patch=side, width=width, depth=depth, heads=attention_heads, pool=pool, registers=registers,
         drop_path=drop_path,

@@ -171,6 +171,8 @@ def parts(encoder: Any) -> tuple[nn.Module, ViT]:
 def _targets(x: Tensor, patch: int) -> Tensor:
     """The pixels of each patch, less their mean and divided by their deviation (He et al., Sec. 3)."""
     pixels = F.unfold(x, patch, stride=patch).mT
+    if pixels.shape[2] == 1:
+        return pixels  # a patch of one number has no deviation
     variance, mean = torch.var_mean(pixels, dim=2, keepdim=True)
     return (pixels - mean) / (variance + 1e-6).sqrt()  # the authors' epsilon, for patches of one color
 
