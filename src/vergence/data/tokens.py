@@ -126,6 +126,13 @@ def from_json(content: str, *, name: str, shift: int = 0, length: int = 0) -> To
     return Tokens(name, made.get_vocab_size() + shift, partial(_encoded, made, shift), content, shift, length)
 
 
+def truncating(tokens: Tokens, length: int) -> str:
+    """The ``tokenizer.json`` of a tokenizer that cuts texts at ``length`` tokens itself, for other programs."""
+    made = _library().Tokenizer.from_str(tokens.content)
+    made.enable_truncation(length)
+    return made.to_str()
+
+
 def of_model(model: str) -> Tokens:
     """The tokenizer of a Hugging Face model, by name or folder; its encoder adds the special tokens."""
     try:

@@ -15,13 +15,17 @@ from vergence.data import Samples, from_arrays
 from vergence.data.images import pixels
 from vergence.data.samples import Kind
 from vergence.data.text import tokenized
-from vergence.runs import assembly, finetuned
+from vergence.runs import assembly, finetuned, sentences
 from vergence.runs.run import Run
 
 
 def load(path: str | Path) -> "Encoder":
     """The encoder of a run directory, or of a folder that ``finetune`` left; its data need not be there any more."""
     place = Path(path)
+    if sentences.is_model(place):
+        reader, recipe = sentences.model_reader(place)
+        known = {"kind": "text", "shape": (reader.length,), "tokens": reader.tokens}
+        return Encoder(reader.encoder, recipe, Config(encoder=f"hf:{place}"), **known)
     tuned = finetuned.is_finetuned(place)
     run = finetuned.run_of(place) if tuned else Run(place)
     encoder, recipe, facts = assembly.trained_encoder(run)

@@ -220,7 +220,7 @@ def whole_encoder(config: Config, samples: Samples, recipe: Any) -> nn.Module:
     first = build_encoder(config, samples, recipe)
     if METHODS[config.method].learner != "context":
         return first
-    return SideBySide(first, build_encoder(config, samples, recipe, view=1))
+    return SideBySide(first, build_encoder(config, samples, recipe))
 
 
 def build_encoder(config: Config, samples: Samples, recipe: Any, *, view: int = 0) -> nn.Module:
@@ -237,6 +237,8 @@ def build_encoder(config: Config, samples: Samples, recipe: Any, *, view: int = 
     else:
         seen = recipe.plain(x)
     shape = tuple(seen.shape[1:])
+    if samples.kind == "text" and not isinstance(samples.x, Tensor):
+        shape = samples.shape  # batches of texts are as long as their longest text
     kind = recipe.views[view].kind
     if kind not in (None, samples.kind):
         backbone: Any = encoders.build(configs.AUTOMATIC[kind][0][0], shape)

@@ -148,7 +148,7 @@ def texts_for(data: Any, evaluate: Sequence[str]) -> tuple[list[str], Any]:
     texts: list[str] = []
     labels: list[str] | None = None
     for source in [str(data)] if data is not None else evaluate:
-        name, path, options = _source(source)
+        name, path, options = source_parts(source)
         if name == "pairs":
             found = scored(path, **options)
             texts += [*found.first, *found.second]
@@ -157,6 +157,8 @@ def texts_for(data: Any, evaluate: Sequence[str]) -> tuple[list[str], Any]:
         rows = lines.read(path, TextHeader(**options))
         texts += list(rows.texts["text"])
         labels = rows.cells.get("label") if data is not None else None
+    if labels is None:
+        texts = list(dict.fromkeys(texts))  # a text that stands in several pairs is one text
     chosen = drawn(len(texts), LOOKED_AT).tolist()
     return [texts[i] for i in chosen], None if labels is None else np.array([labels[i] for i in chosen])
 
@@ -165,7 +167,7 @@ def _judged(
     source: str, encoders: Mapping[str, Encode], words: WordCounts | None, saying: Callable[[str], None]
 ) -> Iterator[Judged]:
     """One source under every encoder; the row of TF-IDF always beside them."""
-    name, path, options = _source(source)
+    name, path, options = source_parts(source)
     if name == "pairs":
         data = scored(path, **options)
         texts = [*data.first, *data.second]
@@ -219,7 +221,7 @@ def plane(first: Any, second: Any, scores: np.ndarray) -> list[Measure]:
     ]
 
 
-def _source(source: str) -> tuple[str, str, dict[str, Any]]:
+def source_parts(source: str) -> tuple[str, str, dict[str, Any]]:
     """A source of evaluation data in its parts, its options as numbers and words."""
     plain, *written = re.split(r",(?=[a-z_]+=)", source)
     name, path = parts(plain)
@@ -246,6 +248,18 @@ def _stored(path: Path) -> dict[str, Tensor]:
         return {name: file.get_tensor(name) for name in wanted if name in file.keys()}  # noqa: SIM118
 
 
+def reader_of(model: str | Path) -> Reader:
+    """The encoder of a run on texts, or of a folder of a pretrained model."""
+    if is_model(model):
+        return model_reader(model)[0]
+    run = Run(model)
+    encoder, _, facts = assembly.trained_encoder(run)
+    tokens = assembly.tokens_of(run)
+    if tokens is None:
+        raise ValueError(f"{run.path} was trained on {facts['kind']} samples, not on texts.")
+    return Reader(encoder, tokens, facts["shape"][-1])
+
+
 # A folder of a pretrained model
 
 
@@ -261,7 +275,7 @@ def is_model(path: Any) -> bool:
 
 def model_reader(path: str | Path) -> tuple[Reader, Any]:
     """The reader of such a folder, and the plain recipe of texts."""
-    from vergence.encoders.sentence_models import read_folder
+    from vergence.learning.sentence_models import read_folder
 
     encoder, tokens, length = read_folder(str(path))
     return Reader(encoder, tokens, length), views.build("text")

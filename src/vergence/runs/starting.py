@@ -43,10 +43,17 @@ class Start:
 
 def settled(config: Config) -> Config:
     """The config with the encoder of the run that it starts from, where none is named."""
+    if config.encoder == "auto" and is_language_model(config.start):
+        return replace(config, encoder=f"hf:{config.start}", start="auto")
     if config.encoder != "auto" or not is_run(config.start):
         return config
     first = Run(config.start).config
     return replace(config, encoder=first.encoder, backbone={**first.backbone, **config.backbone}, layer=first.layer)
+
+
+def is_language_model(start: str) -> bool:
+    """Whether weights lie in a folder of sentence-transformers, or of a Hugging Face model with its tokenizer."""
+    return all((Path(start) / name).is_file() for name in ("config.json", "tokenizer.json"))
 
 
 def is_run(start: str) -> bool:

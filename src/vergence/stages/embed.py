@@ -20,7 +20,7 @@ from vergence.data.images import SUFFIXES, image_files
 from vergence.data.shards import Shards
 from vergence.data.streaming import sound
 from vergence.data.writing import Rows, write_rows
-from vergence.runs import assembly
+from vergence.runs import assembly, sentences
 from vergence.runs.progress import Progress
 from vergence.runs.results import Answer
 from vergence.runs.run import Run
@@ -48,14 +48,17 @@ def embed(
     run's own where nothing is named. Every row is written unless a ``split`` is named, batch by batch. The file is a
     .npy (names and labels in text files beside it), .npz, .safetensors or .parquet. An ``output`` without an ending is
     a folder with a .parquet file for every shard: the processes of torchrun share them, and shards that are there
-    already are not done again.
+    already are not done again. ``run`` may be a folder of sentence-transformers or of a Hugging Face model of texts.
     """
     place = Run(run)
     if files and data is not None:
         raise ValueError("Give files or --data, not both.")
-    encoder, recipe, facts = assembly.trained_encoder(place)
-    samples, stem = _samples(place, files, data, split, facts)
-    _check_alike(samples, facts)
+    if sentences.is_model(run):
+        encoder, recipe, samples, stem = _of_model(run, files, data, split)
+    else:
+        encoder, recipe, facts = assembly.trained_encoder(place)
+        samples, stem = _samples(place, files, data, split, facts)
+        _check_alike(samples, facts)
     path = Path(output) if output else place.path / f"{stem}_h.npy"
     skipped: dict[str, str] = dict(samples.skipped)
     if not path.suffix or path.is_dir():
@@ -69,6 +72,18 @@ def embed(
     )
     values = {"path": str(path), "files": [str(file) for file in written], "n": n, "d": d}
     return Answer(lines, {**values, "skipped": [list(pair) for pair in skipped.items()]})
+
+
+def _of_model(run: Path, files: tuple[str, ...], data: str | None, split: str | None) -> tuple[Any, Any, Samples, str]:
+    """Texts for a folder of a pretrained model, read by its own tokenizer."""
+    if data is None and len(files) != 1:
+        raise ValueError(f"{run} is a model without data: give one file of texts, or --data text:FILE.")
+    reader, recipe = sentences.model_reader(run)
+    source = data if data is not None else f"text:{files[0]}"
+    if sources.parts(source.split(",")[0])[0] not in assembly.TEXTS:
+        raise ValueError(f"{run} is a model of texts; {source} holds none: give text:FILE or pairs:FILE.")
+    made = sources.load(source, split=split or "all", fewest=1, tokens=reader.tokens, length=reader.length)
+    return reader.encoder, recipe, made, re.sub(r"\W+", "_", Path(sources.parts(source.split(",")[0])[1]).stem)
 
 
 def _folder(

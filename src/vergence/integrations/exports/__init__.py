@@ -2,6 +2,7 @@
 
 from vergence.integrations.exports.folders import hugging_face
 from vergence.integrations.exports.graphs import onnx, torch_program
+from vergence.integrations.exports.sentences import sentence_transformers
 from vergence.integrations.exports.weights import safetensors, timm_weights, torchvision_weights
 from vergence.tables import Table
 
@@ -13,6 +14,7 @@ EXPORTS = Table(
         "torch": torch_program,
         "onnx": onnx,
         "hf": hugging_face,
+        "sentence-transformers": sentence_transformers,
         "timm": timm_weights,
         "torchvision": torchvision_weights,
     },

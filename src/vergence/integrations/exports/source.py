@@ -41,6 +41,7 @@ class Source:
     found: Results | None = None
     name: str = "encoder"
     finetuning: dict[str, Any] = field(default_factory=dict)
+    tokens: Any = None
 
     @property
     def width(self) -> int:
@@ -92,7 +93,7 @@ def source(path: str | Path) -> Source:
         classes, more = known["classes"], known["finetuning"]
     return Source(
         encoder, recipe, run.config, facts["kind"], tuple(facts["shape"]), head, tuple(classes),
-        results.read(run.path), run.path.name, more,
+        results.read(run.path), run.path.name, more, assembly.tokens_of(run),
     )  # fmt: skip
 
 

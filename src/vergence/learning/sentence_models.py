@@ -8,11 +8,14 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from vergence import encoders
 from vergence.data import tokens as tokenizers
 from vergence.data.tokens import LENGTH, Tokens
 from vergence.encoders.pretrained import Pretrained, language_model
 from vergence.encoders.text_bag import Bag
+from vergence.learning.context import SideBySide
 
+BUILT = "vergence.json"  # how an encoder of ours is built, in its folder
 OURS = "vergence.integrations.sentence_transformers.Encoded"  # the module of encoders that the library does not have
 
 
@@ -37,20 +40,48 @@ def read_folder(path: str) -> tuple[nn.Module, Tokens, int]:
     if kinds[:1] == ["StaticEmbedding"]:
         return _static(folder / modules[0]["path"])
     if modules and modules[0]["type"] == OURS:
-        raise ValueError(f"{path} was written by Vergence for an encoder of its own: use the run it came from.")
+        encoder, made, facts = read_own(folder)
+        return encoder, made, facts["length"]
     made = tokenizers.of_model(path)
     return language_model(path), made, made.length
 
 
-def write_folder(path: Path, encoder: Any, tokens: Tokens, length: int) -> list[str]:
-    """Write a folder that ``SentenceTransformer(path)`` loads; the names of its modules."""
+def write_folder(
+    path: Path, encoder: Any, tokens: Tokens, length: int, name: str, options: dict[str, Any]
+) -> list[str]:
+    """Write a folder that ``SentenceTransformer(path)`` loads; the names of its modules.
+
+    Encoders that the library has no module for are written with ours: it is imported where the folder is loaded.
+    """
     if isinstance(encoder, Pretrained):
         return _write_transformer(path, encoder, tokens, length)
     if not tokens.content:
         raise ValueError("Hashed tokens have no tokenizer.json, which the folder needs: train with tokens=wordpiece.")
     if isinstance(encoder, Bag):
-        return _write_static(path, encoder, tokens)
-    return []
+        return _write_static(path, encoder, tokens, length)
+    count = 2 if isinstance(encoder, SideBySide) else 1
+    write_own(path, encoder, tokens, {"encoder": name, "options": options, "length": length, "count": count})
+    _write_modules(path, [OURS], [""])
+    return [OURS]
+
+
+def write_own(folder: Path, encoder: Any, tokens: Any, facts: dict[str, Any]) -> None:
+    """The weights, the tokenizer and how the encoder is built."""
+    folder.mkdir(parents=True, exist_ok=True)
+    weights = {name: value.contiguous().cpu() for name, value in encoder.state_dict().items()}
+    save_file(weights, folder / "model.safetensors")
+    for name, content in tokenizers.files(tokens).items():
+        (folder / name).write_text(content, encoding="utf-8")
+    (folder / BUILT).write_text(json.dumps(facts, indent=1))
+
+
+def read_own(folder: Path) -> tuple[Any, Any, dict[str, Any]]:
+    """What :func:`write_own` wrote."""
+    facts = json.loads((folder / BUILT).read_text())
+    made = [encoders.build(facts["encoder"], (facts["length"],), **facts["options"]) for _ in range(facts["count"])]
+    encoder = SideBySide(*made) if facts["count"] == 2 else made[0]
+    encoder.load_state_dict(load_file(folder / "model.safetensors"))
+    return encoder.eval(), tokenizers.stored(folder), facts
 
 
 def _static(folder: Path) -> tuple[nn.Module, Tokens, int]:
@@ -63,12 +94,12 @@ def _static(folder: Path) -> tuple[nn.Module, Tokens, int]:
     return Static(vectors.float(), 1), made, 8 * LENGTH
 
 
-def _write_static(path: Path, encoder: Bag, tokens: Tokens) -> list[str]:
+def _write_static(path: Path, encoder: Bag, tokens: Tokens, length: int) -> list[str]:
     """The bag: each token's vector times its weight, averaged by the library as it is here."""
     path.mkdir(parents=True, exist_ok=True)
     vectors = encoder.tokens(torch.arange(tokens.vocabulary)).detach()[tokens.shift :].contiguous()
     save_file({"embedding.weight": vectors.float().cpu()}, path / "model.safetensors")
-    (path / "tokenizer.json").write_text(tokens.content, encoding="utf-8")
+    (path / "tokenizer.json").write_text(tokenizers.truncating(tokens, length), encoding="utf-8")
     names = ["sentence_transformers.models.StaticEmbedding"]
     _write_modules(path, names, [""])
     return names
