@@ -22,6 +22,7 @@ from vergence.runs.run import Run
 def load(path: str | Path) -> "Encoder":
     """The encoder of a run directory, or of a folder that ``finetune`` left; its data need not be there any more."""
     place = Path(path)
+    known: dict[str, Any]
     if sentences.is_model(place):
         reader, recipe = sentences.model_reader(place)
         known = {"kind": "text", "shape": (reader.length,), "tokens": reader.tokens}

@@ -105,7 +105,11 @@ def beside(encoder: nn.Module, tokens: Tokens, length: int) -> dict[str, Encode]
     if model is not None and hasattr(model, "get_input_embeddings"):
         return {AVERAGED: Reader(Averaged(model.get_input_embeddings().weight, 1), tokens, length)}
     table = next((part for part in encoder.modules() if isinstance(part, nn.Embedding)), None)
-    return {} if table is None else {AVERAGED: Reader(Averaged(table.weight, 0), tokens, length)}
+    return (
+        {}
+        if table is None
+        else {AVERAGED: Reader(Averaged(table.weight, getattr(encoder, "shift", 0)), tokens, length)}
+    )
 
 
 def untrained(config: Config, recipe: Any, facts: Mapping[str, Any], stored: Mapping[str, Tensor]) -> nn.Module:

@@ -1,6 +1,7 @@
 """``vergence mine``: hard negatives for pairs of texts, from an encoder that was trained before."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -37,7 +38,7 @@ def mine(
         bar.say(f"embedding {2 * len(pairs.first):,} texts")
         queries, documents, own = _embedded(pairs, encode)
         bar.say("looking for the nearest texts that are not positives")
-        choices = {"count": negatives, "margin": margin, "skip": skip, "deepest": deepest, "seed": seed}
+        choices: dict[str, Any] = {"count": negatives, "margin": margin, "skip": skip, "deepest": deepest, "seed": seed}
         found = mined(queries, documents[0], own, **choices)
     _write(Path(output), pairs, documents[1], found, negatives)
     return Answer(tuple(_told(pairs, documents[1], found, output, negatives)), {**found.to_dict(), "path": str(output)})

@@ -1,0 +1,129 @@
+"""Runs on texts from end to end: judged, mined, exported and read again."""
+
+import numpy as np
+import pytest
+import torch
+
+import vergence
+from vergence.data.tokens import available
+from vergence.diagnostics import diagnose
+from vergence.runs import results, sentences
+from vergence.runs.run import Run
+from vergence.stages.export import export
+from vergence.stages.mine import mine
+
+pytestmark = pytest.mark.skipif(not available(), reason="needs tokenizers")
+
+WORDS = "sea ship whale captain storm wind night lamp door letter house garden tree river stone".split()  # noqa: SIM905
+
+
+def sentence(draw, topic):
+    return " ".join(draw.choice(WORDS[topic * 5 : topic * 5 + 5], draw.integers(3, 9)))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    home, draw = tmp_path_factory.mktemp("texts"), np.random.default_rng(0)
+    (home / "corpus.tsv").write_text("\n".join(f"b{i // 100}\t{sentence(draw, i // 20 % 3)}" for i in range(300)))
+    scored = [f"{5 * (i % 2)}\t{sentence(draw, 0)}\t{sentence(draw, 0 if i % 2 else 1)}" for i in range(40)]
+    (home / "sts.tsv").write_text("score\tsentence1\tsentence2\n" + "\n".join(scored))
+    (home / "pairs.tsv").write_text("\n".join(f"{sentence(draw, i % 3)}\t{sentence(draw, i % 3)}" for i in range(60)))
+    (home / "labels.tsv").write_text("\n".join(f"t{i % 3}\t{sentence(draw, i % 3)}" for i in range(90)))
+    evaluate = (f"pairs:{home}/sts.tsv", f"pairs:{home}/pairs.tsv", f"text:{home}/labels.tsv,folds=3")
+    options = {"method": "align_uniform", "encoder": "bag", "backbone": {"width": 16}, "heads": {"projector": ()}}
+    options |= {"epochs": 3, "batch": 32, "track": (), "watching": {"every": 0}, "evaluate": evaluate}
+    vergence.train(data=f"text:{home}/corpus.tsv,pairs=next", run=home / "run", quiet=True, **options)
+    return home
+
+
+def test_a_run_is_judged_beside_what_needs_no_training(place):
+    rows = results.read(place / "run").sentences
+    assert {row.features for row in rows} == {
+        "trained encoder", "untrained encoder", sentences.AVERAGED, sentences.WORDS,
+    }  # fmt: skip
+    measures = {(row.data.split("/")[-1], row.measure) for row in rows if row.features == sentences.WORDS}
+    assert {
+        ("sts.tsv", "Spearman"),
+        ("pairs.tsv", "MRR"),
+        ("labels.tsv,folds=3", "accuracy, 3 nested folds"),
+    } <= measures
+    assert all(row.low <= row.value <= row.high for row in rows)
+
+
+def test_the_untrained_row_is_the_encoder_before_the_first_step(place):
+    run = Run(place / "run")
+    from vergence.runs import assembly
+
+    parts = assembly.assemble(run.config, tokens=assembly.tokens_of(run))
+    _, recipe, facts = assembly.trained_encoder(run)
+    again = sentences.untrained(run.config, recipe, facts, sentences._stored(run.path / "baselines.safetensors"))
+    expected = parts.learner.encoder.state_dict()
+    assert all(torch.equal(value, expected[name]) for name, value in again.state_dict().items())
+
+
+def test_a_loaded_run_reads_texts_with_the_tokenizer_that_it_stored(place):
+    encoder = vergence.load(place / "run")
+    assert (place / "run" / "tokenizer.json").is_file()
+    h = encoder.encode(["captain of the whale ship", "lamp"])
+    assert h.shape == (2, 16)
+    np.testing.assert_allclose(encoder.encode("lamp"), h[1:], rtol=1e-6)
+
+
+def test_the_page_shows_sentences_and_the_bar(place):
+    page = (place / "run" / "report.html").read_text()
+    assert "TF-IDF" in page
+    assert any(word in page for word in WORDS)
+
+
+def test_mining_writes_triples_that_can_be_trained_on(place):
+    told = mine(place / "run", f"pairs:{place}/pairs.tsv", output=place / "mined.tsv", margin=0.0)
+    header, *lines = (place / "mined.tsv").read_text().strip().split("\n")
+    assert header == "anchor\tpositive\tnegative_1"
+    assert len(lines) == told.values["pairs"]
+    assert all(negative not in (anchor, positive) for anchor, positive, negative in (x.split("\t") for x in lines))
+    assert 0 <= told.values["false_share"] <= 1
+    options = {"encoder": "bag", "backbone": {"width": 8}, "epochs": 1, "batch": 8, "track": (), "quiet": True}
+    vergence.train(data=f"pairs:{place}/mined.tsv", method="simcse", run=place / "hard", overwrite=True, **options)
+    assert Run(place / "hard").config.view["negatives"] == 1
+
+
+def test_an_exported_bag_is_read_as_a_folder_of_sentence_transformers(place):
+    export(place / "run", form="sentence-transformers", output=place / "folder")
+    texts = ["the captain", "a stone in the garden", "word " * 200]
+    np.testing.assert_allclose(
+        vergence.load(place / "folder").encode(texts[:2]), vergence.load(place / "run").encode(texts[:2]), atol=1e-6
+    )
+    told = vergence.doctor(place / "folder", evaluate=(f"pairs:{place}/sts.tsv",))
+    assert {row["features"] for row in told.values["sentences"]} >= {"trained encoder", sentences.WORDS}
+    written = vergence.embed(place / "folder", (str(place / "labels.tsv"),), output=place / "h.npy", quiet=True)
+    assert written.values["n"] == 90
+
+
+def test_what_cannot_be_evaluated_is_said(place):
+    with pytest.raises(ValueError, match=r"pairs:FILE \(scored, or to be found\) or text:FILE"):
+        vergence.doctor(place / "run", evaluate=("digits",))
+    (place / "plain.txt").write_text("a\nb\n")
+    with pytest.raises(ValueError, match="no labels to classify"):
+        vergence.doctor(place / "run", evaluate=(f"text:{place}/plain.txt",))
+
+
+def embedded(offset, seed=0):
+    draw = np.random.default_rng(seed)
+    h = draw.standard_normal((600, 32)).astype(np.float32)
+    words = torch.from_numpy(np.stack([draw.normal(2, 1, 600), draw.normal(5, 1, 600)], 1).astype(np.float32))
+    return h + offset * np.eye(32, dtype=np.float32)[0], words
+
+
+def test_texts_that_point_one_way_are_called_anisotropic():
+    h, words = embedded(8.0)
+    assert "anisotropy" in diagnose(h, words=words).faults
+    h, words = embedded(0.0)
+    assert "anisotropy" not in diagnose(h, words=words).faults
+
+
+def test_neighbors_by_length_are_found():
+    h, words = embedded(0.0)
+    angle = words[:, :1].numpy() / 2
+    by_length = np.concatenate([0.01 * h, np.cos(angle), np.sin(angle)], 1)
+    assert "length bias" in {each.fault for each in diagnose(by_length, words=words).findings}
+    assert "length bias" not in {each.fault for each in diagnose(h, words=words).findings}
