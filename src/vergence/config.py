@@ -45,6 +45,7 @@ WHOLE_NUMBERS = {
     "workers": (0, 1024),  # processes
     "saving.every": (0, LARGEST),
     "saving.keep": (1, LARGEST),
+    "compute.read_every": (0, LARGEST),
     "watching.every": (0, LARGEST),
     "watching.samples": (2, LARGEST),  # a spread takes two
 }
@@ -132,6 +133,28 @@ class Sharding:
 
 
 @dataclass(frozen=True)
+class Compute:
+    """How the arithmetic is done. The defaults are exact; most of the rest is for accelerators."""
+
+    matmul: Literal["highest", "high", "medium"] = "highest"
+    """Precision of float32 products on GPUs: high and medium allow TF32, as torch.set_float32_matmul_precision does."""
+    channels_last: bool = True
+    """Keep the channels of a pixel together in memory: what convolutions are fastest with."""
+    compile: Literal["none", "default", "reduce-overhead", "max-autotune"] = "none"
+    """torch.compile of encoder and views, in this mode; reduce-overhead replays CUDA graphs of batches of one size."""
+    kernel: Literal["auto", "torch", "triton"] = "auto"
+    """What compares all pairs: Triton on CUDA and ROCm where it is installed, else torch."""
+    deterministic: bool = False
+    """Only operations whose sums have one order: equal weights on a GPU each time, more slowly."""
+    read_every: int = 0
+    """Steps between readings of the loss, which wait for the device; 0 is 50 on accelerators and 1 on processors."""
+
+    def interval(self, device: str) -> int:
+        """Steps between two readings of the loss on a type of device."""
+        return self.read_every or (1 if device == "cpu" else 50)
+
+
+@dataclass(frozen=True)
 class Config:
     """Everything a run depends on. Two runs with equal configs on one machine end with equal weights."""
 
@@ -183,6 +206,7 @@ class Config:
     saving: Saving = field(default_factory=Saving)
     watching: Watching = field(default_factory=Watching)
     sharding: Sharding = field(default_factory=Sharding)
+    compute: Compute = field(default_factory=Compute)
     origins: Options = field(default_factory=dict)
     """Where rows from outside came from, with the version of their package: written down by the run itself."""
 
@@ -335,8 +359,8 @@ def given(base: Config | None = None, **options: Any) -> Config:
         options["objective"] = objective_options(options["objective"])
     if "track" in options:
         options["track"] = tuple(tables.name_of("trackers", tracker) for tracker in options["track"])
-    groups = {"starting": Starting, "optim": Optim, "saving": Saving, "watching": Watching, "sharding": Sharding}
-    for key, kind in groups.items():
+    groups = {"starting": Starting, "optim": Optim, "saving": Saving, "watching": Watching}
+    for key, kind in {**groups, "sharding": Sharding, "compute": Compute}.items():
         if isinstance(options.get(key), Mapping):
             options[key] = _build(kind, options[key], key)
     return replace(start, **options)

@@ -120,7 +120,7 @@ class ViT(nn.Module):
         keys = content_keys(x) if self.training and any(block.drop for block in self.blocks) else None
         x = self.fitted(x)
         patches = self.embed(x)
-        tokens = patches.flatten(2).mT + positions(patches.shape[2:], self.grid, self.width).to(patches)
+        tokens = patches.flatten(2).mT + positions_beside(patches, tuple(patches.shape[2:]), self.grid, self.width)
         if seen is not None:
             tokens = tokens.gather(1, seen[:, :, None].expand(-1, -1, self.width))
         tokens = torch.cat([self.extra.expand(len(x), -1, -1).to(tokens), tokens], dim=1)
@@ -161,6 +161,18 @@ class Block(nn.Module):
         """For both parts 0 where a sample leaves it out, else what keeps the mean."""
         kept = (uniform(keys, 2) >= self.drop).to(x) / (1 - self.drop)
         return kept[:, :1, None], kept[:, 1:, None]
+
+
+def positions_beside(x: Tensor, grid: tuple[int, ...], reference: tuple[int, ...], width: int) -> Tensor:
+    """``positions`` in the type and on the device of a tensor, brought there once: copies make the processor wait."""
+    return _positions_on(grid, reference, width, x.dtype, x.device)
+
+
+@lru_cache(maxsize=32)
+def _positions_on(
+    grid: tuple[int, ...], reference: tuple[int, ...], width: int, dtype: torch.dtype, device: torch.device
+) -> Tensor:
+    return positions(grid, reference, width).to(device, dtype)
 
 
 @lru_cache(maxsize=32)

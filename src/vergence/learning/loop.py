@@ -21,21 +21,35 @@ from vergence.data import Samples
 from vergence.data.samples import Sharded
 from vergence.data.streaming import batches_of
 from vergence.learning import collectives, optimizers, sharding
+from vergence.learning.ahead import Batch, on_device
 
 BUCKET = 64  # batches among which texts are sorted by length
 HANGS = 300.0  # seconds without a batch after which a loader worker is given up
 
 
-@dataclass(frozen=True)
+@dataclass
 class Step:
-    """What one step did. ``number`` counts from 1; ``epoch`` is a fraction of passes over the data."""
+    """What one step did. ``number`` counts from 1; ``epoch`` is a fraction of passes over the data.
+
+    An accelerator's ``loss`` is not known at once: to ask for it is to wait for the step. ``read`` asks for many.
+    """
 
     number: int
     epoch: float
-    loss: float
+    value: float | Tensor
     learning_rate: float
     samples: int
     ends_epoch: bool
+
+    @property
+    def known(self) -> bool:
+        """Whether the loss can be read without waiting."""
+        return isinstance(self.value, float)
+
+    @property
+    def loss(self) -> float:
+        read([self])
+        return float(self.value)
 
 
 class LossNotFinite(RuntimeError):
@@ -71,25 +85,52 @@ def fit(
     options = {"chunk": config.chunk, "precision": precision(config.precision, device)}
     _check_norms(learner, config)
     learner.train()
-    lengths = padded_lengths(samples, learner)
-    for number, (indices, x) in enumerate(batches(samples, config, start=start, lengths=lengths), start + 1):
+    read_every, unread = config.compute.interval(device.type), []
+    for number, batch in enumerate(on_device(_batches(learner, samples, recipe, config, start), device), start + 1):
         rate = optimizers.learning_rate(config.optim, number - 1, total, each)
         for group in optimizer.param_groups:
             group["lr"] = rate * group.get("scale", 1.0)
-        keys = sample_keys(config.seed, (number - 1) // each, indices)
-        views = recipe(x.to(device), keys.to(device), recipe.fields_of(samples, indices, device))
-        labels = None if samples.labels is None else samples.labels[indices].to(device)
+        views = recipe(batch.x, batch.keys, batch.fields)
         torch.manual_seed(
             seed_from(config.seed, number * collectives.world() + collectives.rank())
         )  # dropout and the like
-        loss = _gradient_in_memory(learner, views, labels, **options)
-        _check_finite(loss, number, rate)
+        loss = _gradient_in_memory(learner, views, batch.labels, **options)
+        step = Step(number, number / each, loss, rate, config.batch, number % each == 0)
+        if read_every == 1:
+            read([step])  # before the weights are touched
         if config.optim.clip:
             clip(learner, config.optim.clip)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         learner.after_step(number / total)  # type: ignore[operator]
-        yield Step(number, number / each, loss, rate, config.batch, number % each == 0)
+        unread.append(step)
+        if number % read_every == 0 or step.ends_epoch:
+            read(unread)
+            unread = []
+        yield step
+
+
+def read(steps: Sequence[Step]) -> None:
+    """Make the losses of some steps known, with one copy from the device for all of them; each must be finite.
+
+    Where several are read together, the weights have moved on by the time that a loss turns out not to be finite; what
+    is written to disk is written after a reading, so that the last checkpoint is sound.
+    """
+    waiting = [step for step in steps if not step.known]
+    if waiting:
+        values = torch.stack([torch.as_tensor(step.value) for step in waiting]).cpu()
+        for step, value in zip(waiting, values.tolist(), strict=True):
+            step.value = value
+    for step in steps:
+        _check_finite(step.value, step.number, step.learning_rate)  # type: ignore[arg-type]
+
+
+def _batches(learner: nn.Module, samples: Samples, recipe: Any, config: Config, start: int) -> Iterator[Batch]:
+    """Everything that the steps from ``start`` on need of their samples, in the memory of the processor."""
+    each, lengths = steps_per_epoch(len(samples.x), config.batch), padded_lengths(samples, learner)
+    for place, (indices, x) in enumerate(batches(samples, config, start=start, lengths=lengths), start):
+        labels = None if samples.labels is None else samples.labels[indices]
+        yield Batch(x, sample_keys(config.seed, place // each, indices), labels, recipe.fields_of(samples, indices))
 
 
 def batches(
@@ -207,6 +248,13 @@ def gradient(
     References:
         Gao et al. (2021), gradient caching. https://arxiv.org/abs/2101.06983
     """
+    return float(_gradient(learner, views, labels, chunk=chunk, precision=precision))
+
+
+def _gradient(
+    learner: nn.Module, views: Sequence[Tensor], labels: Tensor | None, *, chunk: int, precision: torch.dtype | None
+) -> Tensor:
+    """``gradient``, with the loss where it was computed; the objectives bring half precision to float32 themselves."""
     device = views[0].device.type
     with torch.autocast(device, dtype=precision, enabled=precision is not None):
         if not chunk or chunk >= len(views[0]):
@@ -215,7 +263,7 @@ def gradient(
         else:
             loss = _cached_gradient(learner, views, labels, chunk)
     collectives.average_gradients(learner)
-    return float(loss.detach())
+    return loss.detach()
 
 
 def precision(name: str, device: torch.device) -> torch.dtype | None:
@@ -275,10 +323,10 @@ def _outputs(learner: nn.Module, piece: Sequence[Tensor], seed: int) -> list[Ten
     return learner.outputs(piece)  # type: ignore[operator]
 
 
-def _gradient_in_memory(learner: nn.Module, views: Sequence[Tensor], labels: Tensor | None, **options: Any) -> float:
+def _gradient_in_memory(learner: nn.Module, views: Sequence[Tensor], labels: Tensor | None, **options: Any) -> Tensor:
     """The gradient, or where memory ends an error that names the largest halved chunk for which it does not."""
     try:
-        return gradient(learner, views, labels, **options)
+        return _gradient(learner, views, labels, **options)
     except RuntimeError as error:
         if not _is_out_of_memory(error):
             raise

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from vergence.counters import content_keys, split, uniform
-from vergence.encoders.vit import Block, ViT, initialized, positions
+from vergence.encoders.vit import Block, ViT, initialized, positions_beside
 from vergence.learning.collectives import gather
 from vergence.learning.memory import MovingAverage
 from vergence.learning.problem import OneEncoder, Problem
@@ -153,7 +153,7 @@ class Decoder(nn.Module):
         initialized(self)
 
     def forward(self, tokens: Tensor, seen: Tensor, asked: Tensor, grid: tuple[int, ...]) -> Tensor:
-        places = positions(grid, grid, self.width).to(tokens).expand(len(tokens), -1, -1)
+        places = positions_beside(tokens, tuple(grid), tuple(grid), self.width).expand(len(tokens), -1, -1)
         known = self.embed(tokens) + _rows(places, seen)
         unknown = self.hidden.to(known) + _rows(places, asked)
         return self.head(self.blocks(torch.cat([known, unknown], dim=1))[:, known.shape[1] :])

@@ -82,8 +82,16 @@ class Clock(nn.Module):
         super().__init__()
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
         self.register_buffer("progress", torch.zeros((), dtype=torch.float64))
+        # Known here too, since to ask an accelerator is to wait for it.
+        self.count, self.share = 0, 0.0
+        self.register_load_state_dict_post_hook(_read_clock)
 
     @torch.no_grad()
     def tick(self, progress: float) -> None:
         self.steps += 1
         self.progress.fill_(progress)
+        self.count, self.share = self.count + 1, progress
+
+
+def _read_clock(clock: Clock, _: object) -> None:
+    clock.count, clock.share = int(clock.steps), float(clock.progress)

@@ -135,10 +135,10 @@ class Learner(nn.Module):
         if self.past is not None:
             given["past"] = self.past.value
         if self.clock is not None and "seed" in self.objective.hyperparameters:
-            given["seed"] = seed_from(self.objective.hyperparameters["seed"], int(self.clock.steps))
+            given["seed"] = seed_from(self.objective.hyperparameters["seed"], self.clock.count)
         if self.clock is not None and self.method.key_temperature_end:
             start, end = self.objective.hyperparameters["key_temperature"], self.method.key_temperature_end
-            given["key_temperature"] = start + (end - start) * min(1.0, float(self.clock.progress) / SHARPENED)
+            given["key_temperature"] = start + (end - start) * min(1.0, self.clock.share / SHARPENED)
         return given
 
     @torch.no_grad()

@@ -11,6 +11,7 @@ from vergence.objectives.gram import refuse_second_derivative
 from vergence.objectives.inputs import checked, positive
 from vergence.types import Embedding, Scalar
 
+CPU = torch.device("cpu")
 CELLS = 2**21  # cosines computed at once: 8 MiB in float32, whatever the batch
 
 
@@ -31,7 +32,7 @@ def sigreg(z: Embedding, *, slices: int = 1024, knots: int = 17, limit: float = 
     """
     _check_grid(slices, knots, limit)
     (z,) = checked(z=z)
-    return _Characteristic.apply(z, unit_slices(slices, z.shape[1], seed).to(z), knots, limit)
+    return _Characteristic.apply(z, unit_slices(slices, z.shape[1], seed, z.device).to(z), knots, limit)
 
 
 def lejepa(
@@ -61,7 +62,7 @@ def lejepa(
     if not 0 <= weight <= 1:
         raise ValueError(f"weight must be between 0 and 1; got {weight:g}.")
     views = checked(z1=z1, z2=z2, **{f"z{number}": z for number, z in enumerate(more, 3)})
-    across = unit_slices(slices, views[0].shape[1], seed).to(views[0])
+    across = unit_slices(slices, views[0].shape[1], seed, views[0].device).to(views[0])
     gaussian = torch.stack([_Characteristic.apply(z, across, knots, limit) for z in views]).mean()
     everything = torch.stack(views)
     center = everything[: global_views or len(views)].mean(0)
@@ -69,10 +70,17 @@ def lejepa(
 
 
 @lru_cache(maxsize=4)
-def unit_slices(slices: int, d: int, seed: int) -> Tensor:
-    """Random unit directions ``[slices, d]`` in float64: the same for the same numbers, everywhere."""
-    drawn = normal(sample_keys(seed, 0, torch.arange(slices)), d)
+def unit_slices(slices: int, d: int, seed: int, device: torch.device = CPU) -> Tensor:
+    """Random unit directions ``[slices, d]`` in float64: the same for the same numbers, on any device that has it."""
+    places = torch.arange(slices, device=CPU if device.type == "mps" else device)
+    drawn = normal(sample_keys(seed, 0, places), d)
     return drawn / torch.linalg.vector_norm(drawn, dim=1, keepdim=True)
+
+
+@lru_cache(maxsize=16)
+def _grid_on(knots: int, limit: float, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, ...]:
+    """The grid as columns on a device, brought there once: each copy would make the processor wait."""
+    return tuple(part.to(dtype).to(device)[:, None] for part in grid(knots, limit))
 
 
 def grid(knots: int, limit: float) -> tuple[Tensor, Tensor, Tensor]:
@@ -97,7 +105,7 @@ class _Characteristic(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, z: Tensor, across: Tensor, knots: int, limit: float) -> Tensor:
         n, slices = z.shape[0], across.shape[0]
-        t, gaussian, weights = (part.to(z)[:, None] for part in grid(knots, limit))
+        t, gaussian, weights = _grid_on(knots, limit, z.dtype, z.device)
         total, gradient = z.new_zeros(()), torch.zeros_like(z)
         with torch.autocast(z.device.type, enabled=False):
             for block in across.split(max(1, CELLS // (n * knots))):

@@ -143,12 +143,14 @@ def _whitened_products(v: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
     """
     m, d = v.shape
     if d <= m:
-        factor = torch.linalg.cholesky(v.T @ v / m + epsilon * torch.eye(d).to(v))
+        factor = torch.linalg.cholesky(v.T @ v / m + epsilon * torch.eye(d, dtype=v.dtype, device=v.device))
         white = torch.linalg.solve_triangular(factor, v.T, upper=False).T
         first, second = white.chunk(2)
         return white.square().sum(1), (first * second).sum(1)
     gram = v @ v.T / m
-    products = m * torch.cholesky_solve(gram, torch.linalg.cholesky(gram + epsilon * torch.eye(m).to(v)))
+    products = m * torch.cholesky_solve(
+        gram, torch.linalg.cholesky(gram + epsilon * torch.eye(m, dtype=v.dtype, device=v.device))
+    )
     return products.diagonal(), products.diagonal(m // 2)
 
 

@@ -22,7 +22,7 @@ from vergence.learning import LEARNERS, Problem, collectives, loop
 from vergence.learning.context import SideBySide
 from vergence.learning.norm import share_statistics
 from vergence.methods import METHODS, TWO_ENCODERS, Method, customized
-from vergence.runs import starting
+from vergence.runs import compute, starting
 from vergence.runs.run import Run
 
 TEXTS = ("text", "pairs")  # sources of texts, which take a tokenizer
@@ -61,6 +61,7 @@ def assemble(
     the tokenizer of a run that has one.
     """
     config = starting.settled(config)
+    compute.prepare(config.compute)
     if samples is None:
         samples = load(config, "train", tokens=tokens)
     config = settle(config, samples)
@@ -71,7 +72,7 @@ def assemble(
     if config.starting.freeze:
         starting.freeze(learner, config.starting.freeze)
     learner = learner.to(device(config))
-    if samples.kind == "image":
+    if samples.kind == "image" and config.compute.channels_last:
         # Convolutions are 1.1 to 1.2 times as fast on processors.
         learner = learner.to(memory_format=torch.channels_last)
     if not METHODS[config.method].trains and begun is None:
@@ -264,7 +265,9 @@ def device(config: Config) -> torch.device:
     """The device of a config; ``auto`` takes an accelerator where there is one."""
     if config.device != "auto":
         return torch.device(config.device)
-    return torch.accelerator.current_accelerator() or torch.device("cpu")
+    # A torch built for CUDA names it as its accelerator also where no GPU is.
+    found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    return found or torch.device("cpu")
 
 
 @torch.no_grad()

@@ -23,7 +23,7 @@ from vergence.data import tokens
 from vergence.diagnostics import SCALES, alignment, effective_rank, thermometer, uniformity
 from vergence.learning import collectives, loop, optimizers, sharding
 from vergence.learning.collectives import gather
-from vergence.runs import assembly, assessment, launch, precision, sentences, sharded, starting
+from vergence.runs import assembly, assessment, compute, launch, precision, sentences, sharded, starting
 from vergence.runs.assembly import Assembled
 from vergence.runs.progress import After, Progress
 from vergence.runs.results import Answer
@@ -146,14 +146,30 @@ def record(parts: Assembled, run: Run, *, leads: bool, quiet: bool) -> Assembled
         run.write_json("env.json", environment())
     total = loop.steps_per_epoch(len(parts.samples), config.batch) * config.epochs
     heat = _thermometer(parts)
-    steps = loop.fit(parts.learner, optimizer, parts.samples, parts.recipe, config, start=start)
+    recipe = compute.compiled(parts.learner, parts.recipe, config.compute)
+    steps = loop.fit(parts.learner, optimizer, parts.samples, recipe, config, start=start)
     bar = Progress(total, start=start, quiet=quiet)
     with bar, launch.Signals(patient=True) as signals, tracked(run, config.track if leads else (), told=told) as tell:
+        waiting: list[loop.Step] = []
+        row: dict[str, Any] = {}
+        loss = math.nan
         for step in steps:
             stopping, last = signals.anywhere(), step.number == total
-            bar.advance(step.samples, loss=step.loss, position=heat(step.loss))
+            waiting.append(step)
+            if stopping:
+                loop.read(waiting)
+            loss = step.loss if step.known else loss
+            bar.advance(step.samples, loss=loss, position=heat(loss))
+            if not step.known:
+                continue  # its loss is still on the accelerator: the lines of several steps are written together
+            earlier, waiting = waiting[:-1], []
+            for before in earlier if leads else ():
+                row = _row(parts, before, measured=False)
+                run.log(row)
+                run.log({"step": before.number, "seconds": round(bar.seconds, 3)}, name="timing.jsonl")
+                tell(row)
             saves = last or stopping or _due(step, config.saving.every, last)
-            row: dict[str, Any] = {}
+            row = {}
             if leads or together:
                 row = _row(parts, step, measured=_due(step, config.watching.every, last) and _measurable(parts))
             if leads:

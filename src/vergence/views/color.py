@@ -5,7 +5,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from vergence.types import FloatImages, Mask
-from vergence.views.constants import constant
+from vergence.views.constants import constant, unasked
 
 Factors = Float[Tensor, "n 4"]
 Orders = Int[Tensor, "n 4"]
@@ -31,7 +31,7 @@ def jitter(x: FloatImages, chosen: Mask, factors: Factors, order: Orders) -> Flo
     head of the batch and those that blend after it are the tail, so all work is in place on slices of one copy. On an
     accelerator, where the lengths of the slices would have to be read, all samples pass and the others are not blended.
     """
-    if x.device.type != "cpu":
+    if unasked(x):
         return _jitter_all(x, *(part.to(x.device) for part in (chosen, factors, order)))
     place, sequence = (order == HUE).int().argmax(dim=1).where(chosen, -1).sort(descending=True, stable=True)
     *later, m = (place[:, None] > torch.tensor([0, 1, 2, -1])).sum(dim=0).tolist()

@@ -1,4 +1,7 @@
-"""Small tensors that every step needs: brought to a device once, since each copy would make the processor wait."""
+"""What every step needs without asking a device: small tensors brought to it once, and whether it may be asked.
+
+To copy a tensor to an accelerator or to ask it for a value makes the processor wait for all that it was told to do.
+"""
 
 from functools import lru_cache
 from typing import Any
@@ -17,3 +20,8 @@ def constant(values: Any, dtype: torch.dtype, device: torch.device) -> Tensor:
 def brought(tensor: Tensor, device: torch.device) -> Tensor:
     """A tensor that does not change, on a device; the copies of the last few are kept."""
     return tensor.to(device)
+
+
+def unasked(x: Tensor) -> bool:
+    """Whether values must not be asked for: on an accelerator, or in a graph that is being traced, which has none."""
+    return x.device.type != "cpu" or torch.compiler.is_compiling()

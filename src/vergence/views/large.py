@@ -16,6 +16,7 @@ from torch import Tensor
 
 from vergence.types import FloatImages, Mask
 from vergence.views.color import BRIGHTNESS, CONTRAST, HUE, LUMA, SATURATION, Factors, Orders
+from vergence.views.constants import unasked
 
 LARGE = 80 * 80  # pixels, from which on one at a time is faster on a processor
 FAINT = 1e-6  # weights of a blur below this are left out: no pixel changes by more than their sum
@@ -25,7 +26,7 @@ Image = Float[Tensor, "c height width"]
 
 def is_large(x: FloatImages) -> bool:
     """Whether images are better changed one at a time."""
-    return x.device.type == "cpu" and x.shape[2] * x.shape[3] >= LARGE
+    return not unasked(x) and x.shape[2] * x.shape[3] >= LARGE
 
 
 def jitter_each(x: FloatImages, chosen: Mask, factors: Factors, order: Orders) -> FloatImages:

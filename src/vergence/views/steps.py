@@ -12,6 +12,7 @@ from vergence.counters import uniform
 from vergence.types import FloatImages, Images, Keys, Mask, Vector
 from vergence.views.blur import blur, kernel_side
 from vergence.views.color import Factors, Orders, gray, jitter, jitter_parameters
+from vergence.views.constants import unasked
 from vergence.views.geometry import Lattice, Resized, crop_windows, lattice, plain_windows, resample
 from vergence.views.large import blur_each, is_large, jitter_each
 from vergence.views.recipe import Recipe, plain
@@ -153,7 +154,7 @@ def _grayed(draws: Draws, height: int, width: int) -> tuple[Mask]:
 
 
 def _drop_color(x: FloatImages, chosen: Mask) -> FloatImages:
-    if x.device.type != "cpu":
+    if unasked(x):
         return torch.where(chosen.to(x.device)[:, None, None, None], gray(x), x)
     places = chosen.nonzero()[:, 0]
     some = x.index_select(0, places)
@@ -168,7 +169,7 @@ def _soften(x: FloatImages, chosen: Mask, sigma: Vector, *, above: int) -> Float
     side = min(x.shape[2:])
     if side <= above:
         return x
-    if x.device.type != "cpu":
+    if unasked(x):
         softened = blur(x, sigma.to(x.device), side=kernel_side(side))
         return torch.where(chosen.to(x.device)[:, None, None, None], softened, x)
     if is_large(x):
