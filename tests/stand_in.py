@@ -6,8 +6,9 @@ mix), and whatever would make the processor wait for the device is counted in ``
 (``.item()``, ``.cpu()``, ``bool()``, ``tolist()``), shapes that depend on values (``nonzero``, masks as an index,
 ``unique``), and copies to the device from memory that is not pinned.
 
-Streams are timed on a clock of operations: one takes one tick in its stream, at the earliest when it was issued, and a
-stream that waits for an event does not start before it. ``device.trace`` holds what ran when.
+Streams are timed on a clock that ticks with each operation issued: one takes a tick in its stream, a copy between
+devices twenty, at the earliest when it was issued, and a stream that waits for an event does not start before it.
+``device.trace`` holds what ran when.
 """
 
 import sys
@@ -28,6 +29,7 @@ from torch.utils.backend_registration import (
 
 aten = torch.ops.aten
 NAME = "standin"
+COPY = 20  # ticks: between devices numbers travel ten or more times as slowly as within one
 READS = {aten._local_scalar_dense.default, aten.is_nonzero.default, aten.equal.default, aten.item.default}
 SHAPED_BY_VALUES = {
     aten.nonzero.default,
@@ -322,7 +324,7 @@ class StandIn(TorchDispatchMode):
 
     def _crossed(self, source, *, non_blocking):
         inward = not isinstance(source, Away)
-        self._run("copy to the device" if inward else "copy from the device")
+        self._run("copy to the device" if inward else "copy from the device", ticks=COPY)
         # A copy from pageable memory is staged by the driver, and the processor waits for it, whatever is asked.
         if not (inward and non_blocking and any(source is one for one in self.pinned)):
             self.wait("copy to the device from memory that is not pinned" if inward else "copy to the processor")
@@ -348,11 +350,11 @@ class StandIn(TorchDispatchMode):
         elif masks and any(isinstance(i, Away) and i.dtype in (torch.bool, torch.uint8) for i in args[1]):
             self.wait(f"a shape that depends on values (a mask as index, {function})")
 
-    def _run(self, operation):
+    def _run(self, operation, ticks=1):
         self.clock += 1
         start = max(self.clock, self.stream.free)
-        self.stream.free = start + 1
-        self.trace.append(Ran(operation, self.stream.name, start, start + 1, self.during))
+        self.stream.free = start + ticks
+        self.trace.append(Ran(operation, self.stream.name, start, start + ticks, self.during))
 
 
 def _asked() -> str:

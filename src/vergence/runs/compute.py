@@ -28,7 +28,7 @@ def compiled(learner: Any, recipe: Recipe, compute: Compute) -> Recipe:
     """
     if compute.compile == "none":
         return recipe
-    options = {"mode": compute.compile, "fullgraph": True}
+    options: dict[str, Any] = {"mode": compute.compile, "fullgraph": True}
     for module in (learner.encoder, getattr(learner, "second", None)):
         if isinstance(module, nn.Module):
             module.compile(**options)
