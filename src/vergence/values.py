@@ -48,7 +48,7 @@ RANGES = {
     "segments": (1, True),
     "size": (1, True),
     "stride": (1, True),
-    "vocabulary": (2, True),
+    "vocabulary": (0, True),  # 0 for as many as the tokenizer has
     "width": (1, True),
 }
 
