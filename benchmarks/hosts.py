@@ -22,7 +22,7 @@ import torch
 from vergence.runs.run import Run
 
 HOSTS = {"vergence-a": "10.77.0.1", "vergence-b": "10.77.0.2"}
-PATIENCE = 20  # seconds without a word from the other host after which a process gives up
+PATIENCE = 60  # seconds without a word from the other host after which a process gives up
 LONGEST = 400
 
 
@@ -59,18 +59,9 @@ def started(run: Path, port: int, *, resume: bool) -> dict[str, subprocess.Popen
     options += ["--watching.every", "0", "--quiet", "--track"]
     for number, host in enumerate(HOSTS):
         command = ["ip", "netns", "exec", host, sys.executable, "-m", "torch.distributed.run", "--nnodes", "2"]
-        command += [
-            "--nproc-per-node",
-            "1",
-            "--node-rank",
-            str(number),
-            "--rdzv-backend",
-            "c10d",
-            "--rdzv-id",
-            str(port),
-        ]
-        command += ["--rdzv-endpoint", f"10.77.0.1:{port}", "--max-restarts", "0", "--rdzv-conf", "join_timeout=120"]
-        command += ["--local-addr", HOSTS[host], "-m", "--", "vergence", "train", "--run", str(run)]
+        command += ["--nproc-per-node", "1", "--node-rank", str(number), "--max-restarts", "0"]
+        command += ["--master-addr", "10.77.0.1", "--master-port", str(port)]
+        command += ["-m", "--", "vergence", "train", "--run", str(run)]
         command += ["--resume"] if resume else options
         environment = {
             **os.environ, "GLOO_SOCKET_IFNAME": f"vg-{host[-1]}", "OMP_NUM_THREADS": "1", "HOME": str(run.parent),

@@ -478,6 +478,29 @@ def test_a_streamed_dataset_of_the_hub_is_its_parquet_files(shards, tmp_path):
     torch.testing.assert_close(test.x[torch.arange(50)], plain.x[torch.arange(150, 200)])
 
 
+def test_shards_in_an_object_store_are_those_on_disk(shards, monkeypatch):
+    """A local stand-in for S3, with real requests over HTTP."""
+    server = pytest.importorskip("moto.server").ThreadedMotoServer(port=0)
+    s3fs = pytest.importorskip("s3fs")
+    server.start()
+    port = server.get_host_and_port()[1]
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    try:
+        store = s3fs.S3FileSystem()
+        store.mkdir("photos")
+        for form in ("wds", "parquet"):
+            store.put(f"{shards / form}/", f"photos/{form}/", recursive=True)
+            near, far = data.load(f"{form}:{shards / form}"), data.load(f"{form}:s3://photos/{form}/*")
+            config = Config(batch=60, epochs=1)
+            for one, other in zip(loop.batches(near, config), loop.batches(far, config), strict=True):
+                torch.testing.assert_close(one, other)
+    finally:
+        server.stop()
+
+
 def test_no_warning_where_nothing_is_wrong(shards):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
