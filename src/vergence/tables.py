@@ -203,6 +203,8 @@ def origin(room: str, name: str) -> str | None:
         version = f" {entry.dist.version}" if entry.dist else ""
         return f"{entry.value} of {entry.dist.name if entry.dist else 'an installed package'}{version}"
     module = name.partition(":")[0]
+    if room == "encoders" and module in ("timm", "hf"):  # names of another library's models, not of its objects
+        return f"{module} {_version(module)}" if module == "timm" else None
     return f"{module} {_version(module)}" if _imported_or_none(name) is not None else None
 
 

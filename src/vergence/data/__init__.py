@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from vergence import tables
-from vergence.data.arrays import array, divided, from_arrays
+from vergence.data.arrays import array, from_arrays
 from vergence.data.builtin import breast_cancer, digits, iris, wine
+from vergence.data.guess import understood
 from vergence.data.hub import hugging_face
 from vergence.data.images import folder
+from vergence.data.objects import divided
 from vergence.data.pairs import pairs
 from vergence.data.published import cifar10, cifar100, fashion_mnist, mnist, stl10
 from vergence.data.samples import Samples, in_memory, require_pairs
@@ -20,7 +22,7 @@ from vergence.data.streaming import batches_of
 from vergence.data.text import text
 from vergence.tables import Table, UnknownName
 
-__all__ = ["SOURCES", "SPLITS", "Samples", "batches_of", "from_arrays", "load"]
+__all__ = ["SOURCES", "SPLITS", "Samples", "batches_of", "from_arrays", "load", "understood"]
 
 SOURCES = Table(
     "dataset",
@@ -72,13 +74,17 @@ def load(
     if split not in SPLITS:
         raise UnknownName("split", split, SPLITS)
     given = {"limit": limit, "validation": validation, "memory": memory, **options}
+    source = understood(source)
     name, argument, settings = settled(source, given)
     limit, validation, memory = (settings.pop(key) for key in ("limit", "validation", "memory"))
     if not 0 <= validation < 1:
         raise ValueError(f"validation is a share of the training data, from 0 to below 1, not {validation}.")
     part = "train" if split == "validation" else split
     row = SOURCES[name]
-    samples = divided(row, part) if not callable(row) else row(*([argument] if argument else []), part, **settings)
+    if callable(row):
+        samples = row(*([argument] if argument else []), part, **settings)
+    else:
+        samples = divided(row, part, **settings)
     samples = carved(samples, split, validation=validation)
     if limit:
         samples = fewer(samples, max(1, limit // TEST_PER_TRAIN) if split == "test" else limit)

@@ -4,6 +4,7 @@
 """
 
 import csv
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,13 @@ import numpy as np
 import torch
 from safetensors import safe_open
 
-from vergence.data.files import array_in, existing_file, tables, usable_numbers
+from vergence.data.files import array_in, existing_file, label_values, tables, usable_numbers
+from vergence.data.stores import faiss_index, is_store, read_store
 from vergence.diagnostics.arrays import not_finite
 
 # Names looked for, in this order, in files that hold several arrays.
 USUAL_NAMES = ("h", "test_h", "embeddings", "embedding", "features", "z", "x", "arr_0")
+LABEL_NAMES = ("labels", "label", "y", "target", "targets", "class", "test_labels")
 BEGINNINGS = {
     b"\x93NUMPY": "a .npy array",
     b"PK\x03\x04": "a zip archive (.npz or .pt)",
@@ -33,6 +36,8 @@ def read_embeddings(path: str | Path, *, name: str | None = None, drop_nan: bool
     ``name`` chooses the array where a file holds several. NaN rows are kept for the examination to count and locate,
     unless ``drop_nan``. With ``column`` an array ``[n]`` is one column.
     """
+    if is_store(Path(path)):
+        return _whole(read_store(Path(path), name), path, drop_nan=drop_nan, column=column)
     file = existing_file(str(path))
     beginning = kind(file)
     if file.suffix in (".pkl", ".pickle", ".joblib") or beginning == "a pickle":
@@ -43,9 +48,49 @@ def read_embeddings(path: str | Path, *, name: str | None = None, drop_nan: bool
     if file.suffix not in READERS:
         raise ValueError(f"{path} ends in {file.suffix or 'nothing'}; embeddings are read from {', '.join(READERS)}")
     expected, reader = READERS[file.suffix]
-    if beginning != expected:
+    if expected and beginning != expected:
         raise ValueError(f"{path} is not what its name says: it should be {expected} and begins like {beginning}")
-    array = usable_numbers(reader(file, name), str(path))
+    return _whole(reader(file, name), path, drop_nan=drop_nan, column=column)
+
+
+def read_labels(path: str | Path, name: str | None = None) -> np.ndarray | None:
+    """The labels that lie in a file of embeddings, under ``name`` or a usual one; None where there are none."""
+    file = Path(path)
+    if file.suffix not in LABELED or not file.is_file():
+        if name is not None:
+            raise FileNotFoundError(f"There is no file of labels {name}, and {path} holds no columns.")
+        return None
+    found = LABELED[file.suffix](file)
+    for wanted in (name,) if name is not None else LABEL_NAMES:
+        if wanted in found and np.ndim(found[wanted]) == 1:
+            return label_values(np.asarray(found[wanted]), str(path))
+    if name is None:
+        return None
+    raise ValueError(f"There is no file {name}, and {path} has no labels of that name; it holds {', '.join(found)}.")
+
+
+def _columns(file: Path) -> dict[str, Any]:
+    """The columns of a .csv with a heading, as text."""
+    with file.open(newline="", encoding="utf-8", errors="replace") as opened:
+        rows = [row for row in csv.reader(opened) if row]
+    if not rows or any(_is_number(cell) for cell in rows[0]):
+        return {}
+    return {name: np.array(column) for name, column in zip(rows[0], zip(*rows[1:], strict=False), strict=False)}
+
+
+def _table(file: Path) -> dict[str, Any]:
+    from pyarrow import parquet
+
+    return {name: np.asarray(column) for name, column in parquet.read_table(file).to_pydict().items() if _flat(column)}
+
+
+def _flat(column: list[Any]) -> bool:
+    return bool(column) and not isinstance(column[0], list | dict | bytes)
+
+
+def _whole(array: Any, path: str | Path, *, drop_nan: bool, column: bool) -> Any:
+    """Rows of numbers, or an error that says what came instead."""
+    array = usable_numbers(array, str(path))
     if column and len(array.shape) == 1:
         array = array[:, None]
     if len(array.shape) != 2:
@@ -113,8 +158,10 @@ def _csv(file: Path, name: str | None) -> np.ndarray:
             rows = [row for row in csv.reader(opened) if row]
     except (UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{file} is not a table of numbers: {error}") from error
+    heading: list[str] = []
     if rows and not any(_is_number(cell) for cell in rows[0]):
-        rows = rows[1:]
+        heading, rows = rows[0], rows[1:]
+    rows = _vectors(heading, rows, name)
     lengths = sorted({len(row) for row in rows})
     if len(lengths) != 1:
         raise ValueError(f"{file} must hold lines of equally many numbers; the lengths of its lines are {lengths}")
@@ -122,6 +169,18 @@ def _csv(file: Path, name: str | None) -> np.ndarray:
         return np.array(rows, dtype=np.float64)
     except ValueError as error:
         raise ValueError(f"{file}: {error}. Give labels as a file of their own") from None
+
+
+def _vectors(heading: list[str], rows: list[list[str]], name: str | None) -> list[list[str]]:
+    """Rows without the columns of labels and of identifiers; a column of ``[0.1, 0.2]``, as pgvector writes, opened."""
+    if not rows:
+        return rows
+    brackets = [place for place, cell in enumerate(rows[0]) if re.fullmatch(r"\s*[\[{(].*[\])}]\s*", cell)]
+    if brackets:
+        wanted = heading.index(name) if name in heading else brackets[0]
+        return [row[wanted].strip("[]{}() ").split(",") for row in rows]
+    dropped = {place for place, word in enumerate(heading) if word in (*LABEL_NAMES, "id", "uuid")}
+    return [[cell for place, cell in enumerate(row) if place not in dropped] for row in rows] if dropped else rows
 
 
 def _is_number(cell: str) -> bool:
@@ -139,7 +198,7 @@ def _chosen(file: Path, names: Iterable[str], name: str | None) -> str:
     for candidate in wanted:
         if candidate in names:
             return candidate
-    raise ValueError(f"{file} holds {', '.join(names) or 'no arrays'}: say which are the embeddings")
+    raise ValueError(f"{file} holds {', '.join(names) or 'no arrays'}: say which are the embeddings with --key NAME")
 
 
 READERS: dict[str, tuple[str, Callable[[Path, str | None], Any]]] = {
@@ -148,6 +207,14 @@ READERS: dict[str, tuple[str, Callable[[Path, str | None], Any]]] = {
     ".safetensors": ("a safetensors file", _safetensors),
     ".parquet": ("a parquet table", lambda file, name: tables(str(file))["x"]),
     ".csv": ("text", _csv),
+    ".faiss": ("", faiss_index),
+    ".index": ("", faiss_index),
     ".pt": ("a zip archive (.npz or .pt)", _torch),
     ".pth": ("a zip archive (.npz or .pt)", _torch),
+}
+# Files that may hold labels beside the embeddings, and how their arrays or columns are read.
+LABELED: dict[str, Callable[[Path], Any]] = {
+    ".npz": array_in,
+    ".parquet": _table,
+    ".csv": _columns,
 }

@@ -1,5 +1,6 @@
 """Images in files: any mode and size in, square 8-bit pixels out."""
 
+import glob
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -41,6 +42,8 @@ def folder(path: str, split: str, *, size: int = 64, channels: int = 3) -> Sampl
     resized to ``size``; transparency becomes white; ``channels=1`` makes gray. Unreadable files are skipped and named.
     A table captions.csv or captions.jsonl with the columns file and caption gives the images their texts.
     """
+    if glob.has_magic(path):
+        return _matching(path, split, size=size, channels=channels)
     root = existing_folder(path)
     divisions = _divisions(root)
     found = [(below, file) for below in divisions.values() or [root] for file in sorted(_image_files(below))]
@@ -53,6 +56,16 @@ def folder(path: str, split: str, *, size: int = 64, channels: int = 3) -> Sampl
     if not divisions:
         return part(samples, split)
     return samples.take(torch.tensor([i for i, (below, _) in enumerate(found) if below == divisions.get(split, below)]))
+
+
+def _matching(pattern: str, split: str, *, size: int, channels: int) -> Samples:
+    """The images that a pattern such as ``photos/*/*.jpg`` names; their folders are classes where there are several."""
+    files = [Path(file) for file in sorted(glob.glob(pattern, recursive=True)) if Path(file).suffix.lower() in SUFFIXES]
+    if not files:
+        raise ValueError(f"No image matches {pattern}. Looked for files ending in {' '.join(SUFFIXES)}.")
+    samples = image_files([str(file) for file in files], size=size, channels=channels)
+    labeled = _labeled(samples, [(file.parent.name, file.name) for file in files])
+    return part(replace(labeled, source=f"folder:{pattern}"), split)
 
 
 def image_files(paths: Sequence[str], *, size: int, channels: int = 3) -> Samples:

@@ -63,6 +63,7 @@ def assemble(
     config = starting.settled(config)
     compute.prepare(config.compute)
     if samples is None:
+        config = replace(config, data=data.understood(config.data))
         samples = load(config, "train", tokens=tokens)
     config = settle(config, samples)
     recipe = views.build(config.views, **config.view).fitted(samples.x[_some(samples)])

@@ -30,7 +30,9 @@ GLOSSARY = {
     "evaluate": "data that an encoder of texts is judged on: pairs:FILE with scores (STS) or without (retrieval), "
     "text:FILE with labels (SentEval); part=dev, folds=10 and column=NAME may follow a comma",
     "protocol": "how linear probes are fitted: lbfgs with a chosen penalty, or saga as Tschannen et al. do it",
-    "labels": "a file with a label for each row; for finetune how many labels are used: 1%, 10%, 5-per-class, 200, all",
+    "key": "the array to read where a file holds several; the table or collection of a vector store",
+    "labels": "a file with a label for each row, or the name of a column of the same file; for finetune how many "
+    "labels are used: 1%, 10%, 5-per-class, 200, all",
     "draws": "draws of which samples are labeled",
     "z1": "embeddings of one view of the same samples",
     "z2": "embeddings of another view of the same samples",

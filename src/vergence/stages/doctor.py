@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from vergence import features, tables, values
 from vergence import report as pages
-from vergence.data.embeddings import read_embeddings
+from vergence.data.embeddings import read_embeddings, read_labels
 from vergence.data.files import label_file, label_values, usable_numbers
 from vergence.diagnostics import thermometer
 from vergence.diagnostics.alarms import alarmed, check_alarms
@@ -33,7 +33,7 @@ USED = {
     "model": {"data", "labels", "evaluate", "output", "protocol"},
     "several": {"labels", "drop_nan", "layers", "protocol"},
     "embeddings": {
-        "labels", "second_view", "z1", "z2", "objective", "loss", "batch", "drop_nan", "output", "protocol",
+        "labels", "second_view", "z1", "z2", "objective", "loss", "batch", "drop_nan", "output", "protocol", "key",
     },
     "encoder": {
         "data", "labels", "second_view", "z1", "z2", "objective", "loss", "batch", "drop_nan", "output", "protocol",
@@ -73,6 +73,7 @@ def doctor(
     processes: int = 1,
     engine: Literal["processes", "ray"] = "processes",
     evaluate: tuple[str, ...] = (),
+    key: str | None = None,
     **hyperparameters: Any,
 ) -> Answer:
     """Say what you have: a run, anyone's embeddings, or a loss alone; the verdict first, then its evidence.
@@ -82,7 +83,8 @@ def doctor(
     Python, ``target`` may be an encoder, with the ``data`` to encode. With ``others``, runs or files, all are ranked;
     but a folder or a glob of Parquet files, or several whose names differ in a number only, are the shards of one set:
     ``processes``, or Ray with ``--engine ray``, look through them together. A run on texts, or a folder of
-    sentence-transformers or of a Hugging Face model, is judged on ``evaluate`` as well.
+    sentence-transformers or of a Hugging Face model, is judged on ``evaluate`` as well. ``key`` names the array where a
+    file holds several; labels may be a column or an array of the same file, and are found there under a usual name.
     """
     check_alarms(fail_on)
     given = {
@@ -90,7 +92,7 @@ def doctor(
         "batch": batch, "width": None if width == WIDTH else width, "drop_nan": drop_nan or None, "output": output,
         "data": data, "layers": layers or None, "protocol": None if protocol == "lbfgs" else protocol,
         "processes": None if processes == 1 else processes, "engine": None if engine == "processes" else engine,
-        "evaluate": evaluate or None,
+        "evaluate": evaluate or None, "key": key,
     }  # fmt: skip
     kind = target_kind(target, others)
     refuse_unused(kind, {name for name, value in given.items() if value is not None})
@@ -113,10 +115,11 @@ def doctor(
         return _of_model(Path(str(target)), data, _labels(labels), evaluate, fail_on, output, protocol)
     if isinstance(target, nn.Module):
         target = features.encoded(target, _embeddings(data, drop_nan=drop_nan))
-    h, z1, z2 = (_embeddings(source, drop_nan=drop_nan) for source in (target, z1, z2))
+    known = _labels(labels, target, drop_nan=drop_nan)
+    h, z1, z2 = (_embeddings(source, drop_nan=drop_nan, key=key) for source in (target, z1, z2))
+    known = known if labels is not None or known is None or len(known) == len(h) else None
     if second_view is not None:
         z1, z2 = h, _embeddings(second_view, drop_nan=drop_nan)
-    known = _labels(labels)
     options = {"objective": objective, "loss": loss, "batch": batch, "protocol": protocol, **hyperparameters}
     found = of_arrays(h, z1=z1, z2=z2, labels=known, **options)
     return _answer(found, fail_on, *(_paged(found, h, known, Path(output)) if output is not None else ()))
@@ -246,15 +249,21 @@ def _is_run(target: Any) -> bool:
     return isinstance(target, str | Path) and (Path(target) / "config.yaml").exists()
 
 
-def _embeddings(source: Any | None, *, drop_nan: bool) -> Any:
+def _embeddings(source: Any | None, *, drop_nan: bool, key: str | None = None) -> Any:
     if source is None:
         return None
     if not isinstance(source, str | Path):
         return usable_numbers(source, "The array") if hasattr(source, "dtype") else source
-    return read_embeddings(source, drop_nan=drop_nan)
+    return read_embeddings(source, drop_nan=drop_nan, name=key)
 
 
-def _labels(source: Any | None) -> Any:
-    if source is None or isinstance(source, Tensor):
+def _labels(source: Any | None, target: Any = None, *, drop_nan: bool = False) -> Any:
+    """Labels that are given, of a file or of a column of the target's own file; else those found in that file."""
+    beside = target if isinstance(target, str | Path) else None
+    if source is None:
+        return None if beside is None or drop_nan else read_labels(beside)
+    if isinstance(source, Tensor):
         return source
+    if isinstance(source, str) and beside is not None and not Path(source).exists() and Path(source).suffix == "":
+        return read_labels(beside, source)
     return label_file(str(source)) if isinstance(source, str | Path) else label_values(np.asarray(source))
