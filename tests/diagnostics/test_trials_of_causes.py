@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from vergence.diagnostics import diagnose
-from vergence.diagnostics.faults import rows as detectors
+from vergence.diagnostics.faults import scaling as detectors
 from vergence.diagnostics.grouping import shared_directions
 from vergence.diagnostics.label_trials import uniform_noise
 from vergence.diagnostics.trials import bench

@@ -20,7 +20,7 @@ from vergence.diagnostics.assignments import assigned
 from vergence.diagnostics.by_name import Given, Maker
 from vergence.diagnostics.collapse import Collapse, collapse
 from vergence.diagnostics.estimate import Estimate, mean
-from vergence.diagnostics.faults import FAULTS, learning, pairs, rows
+from vergence.diagnostics.faults import FAULTS, learning, pairs, rows, scaling
 from vergence.diagnostics.findings import ABOUT, LEVELS, Finding, Verdict, faults_only, group_verdict
 from vergence.diagnostics.grouping import groups
 from vergence.diagnostics.label_trials import comparable, judged
@@ -345,13 +345,13 @@ DERIVED: dict[str, Maker] = {
     "bench": bench,
     "outlying": rows.outlying,
     "body": rows.body,
-    "centered": rows.centered,
-    "variances": rows.variances,
-    "top_share": rows.top_share,
-    "without_top": rows.without_top,
-    "scaled_columns": rows.scaled_columns,
-    "owning_columns": rows.owning_columns,
-    "unexplained_lengths": rows.unexplained_lengths,
+    "centered": scaling.centered,
+    "variances": scaling.variances,
+    "top_share": scaling.top_share,
+    "without_top": scaling.without_top,
+    "scaled_columns": scaling.scaled_columns,
+    "owning_columns": scaling.owning_columns,
+    "unexplained_lengths": scaling.unexplained_lengths,
     "on_a_grid": rows.on_a_grid,
     "dead": rows.dead,
     "grouped": groups,

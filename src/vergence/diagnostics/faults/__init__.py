@@ -24,19 +24,21 @@ from vergence.diagnostics.faults.pairs import (
 )
 from vergence.diagnostics.faults.rows import (
     batch_statistics_leak,
-    column_scales,
-    constant_offset,
     dead_columns,
-    dominant_direction,
     duplicates,
     empty_rows,
     extreme_scale,
-    heavy_tailed_lengths,
     mixture,
     no_structure,
     outliers,
     quantization,
     too_few_rows,
+)
+from vergence.diagnostics.faults.scaling import (
+    column_scales,
+    constant_offset,
+    dominant_direction,
+    heavy_tailed_lengths,
 )
 from vergence.diagnostics.faults.texts import anisotropy, by_frequency, by_length
 from vergence.tables import Table
