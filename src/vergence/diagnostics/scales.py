@@ -203,11 +203,11 @@ def sigreg(n: int, d: int, *, slices: int, knots: int, limit: float, seed: int) 
 
     marks = {
         "independent Gaussian rows": independent(gaussian),
-        "rows of length 1: somebody normalized first": independent(hyp0f1(d / 2, -(t**2) / 4)),
+        "rows of length 1": independent(hyp0f1(d / 2, -(t**2) / 4)),
         "rows of length sqrt(d), evenly on their sphere": independent(hyp0f1(d / 2, -d * t**2 / 4)),
     }
     chance = n * float((weights * (1 - gaussian) ** 2).sum())
-    random = marks["rows of length 1: somebody normalized first"]
+    random = marks["rows of length 1"]
     note = f"independent Gaussian rows give {marks['independent Gaussian rows']:.4f}"
     return Scale(
         chance, random, 0.0, False, note=note, ceiling=n * float((weights * (1 + gaussian) ** 2).sum()), marks=marks

@@ -213,9 +213,12 @@ def _reading(scale: scales.Scale, loss: float | None, equal: tuple[str, ...]) ->
         )
     if position >= NEARLY:
         return "near the floor", f"{loss:.4g} is close to {scale.floor:.4g}, the least any batch can reach."
-    for meaning, value in scale.marks.items():
-        if "normalized" in meaning and abs(loss - value) <= LIKE * value:
-            return "not started", f"{loss:.4g} is what {meaning} ({value:.4g}); this objective takes rows as they are."
+    normalized = scale.marks.get("rows of length 1", math.inf)
+    if math.isfinite(normalized) and abs(loss - normalized) <= LIKE * normalized:
+        return "not started", (
+            f"{loss:.4g} is what rows of length 1 give ({normalized:.4g}): somebody normalized first, and this "
+            "objective takes rows as they are."
+        )
     share = f"{100 * position:.0f} % of the way from collapse ({scale.chance:.4g}) to the floor ({scale.floor:.4g})"
     return "learning", f"{loss:.4g} is {share}."
 
