@@ -15,6 +15,7 @@ from vergence import tables
 from vergence.config import Config
 from vergence.diagnostics import FAULTS, SCALES, thermometer
 from vergence.methods import METHODS, Method
+from vergence.objectives import OBJECTIVES
 from vergence.stages import STAGES
 
 HERE = Path(__file__).parent
@@ -86,7 +87,17 @@ def _formula(row: Method) -> str:
         text = generate.markdown(tables.summary(room, key, formulas=True))
     except KeyError:
         return ""
-    return f"## Formula\n\n`{key}`: {text}"
+    written = inspect.getdoc(OBJECTIVES[key]) if room == "objectives" else ""
+    rest = (written or "").split("\n\nReferences:")[0].split("\n\n")[1:]  # what follows the first paragraph
+    more = [_paragraph(part) for part in rest if "math:" in part]
+    return "\n\n".join([f"## Formula\n\n`{key}`: {text}", *more])
+
+
+def _paragraph(text: str) -> str:
+    """A paragraph of a docstring, or a formula that stands alone."""
+    if text.startswith(".. math::"):
+        return "$$" + " ".join(text.removeprefix(".. math::").split()) + "$$"
+    return generate.markdown(" ".join(text.split()))
 
 
 def _defaults(name: str, row: Method) -> str:
