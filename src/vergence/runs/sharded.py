@@ -55,6 +55,8 @@ def restore(run: Run, learner: Any, optimizer: torch.optim.Optimizer) -> Mapping
     sharding.with_moments(optimizer)
     state = sharding.state(learner, optimizer)
     distributed_checkpoint.load(state, storage_reader=HuggingFaceStorageReader(str(path)))
+    prefix = "model."  # the tensors are in place; modules that count along are told by loading them again
+    learner.load_state_dict({name.removeprefix(prefix): state[name] for name in state if name.startswith(prefix)})
     return json.loads((path / FACTS).read_bytes())
 
 
