@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from vergence.claims import Claim, Laboratory, Outcome
+from vergence.claims import CLAIMS, Claim, Laboratory, Outcome
 from vergence.claims.evidence import Contrast, by_subject, contrast, decision, in_words
 from vergence.claims.laboratory import SCALES
 from vergence.claims.reproduction import CheckedClaim, found, upgraded
@@ -151,3 +151,32 @@ def test_a_killed_reproduction_goes_on_where_it_was(tmp_path):
     assert all(after[name] == stamp for name, stamp in before.items())
     (finding,) = (json.loads(path.read_text())["finding"] for path in (tmp_path / "findings").glob("*.json"))
     assert finding["seeds"] == 2
+
+
+class Invented(Laboratory):
+    """A laboratory whose trials are numbers of the settings: what a claim makes of them is tested, not the training."""
+
+    def remember(self, name, settings, make):
+        generator = np.random.default_rng(list(json.dumps([name, settings], sort_keys=True, default=str).encode()))
+        numbers = {key: float(generator.uniform(0.2, 0.6)) for key in ("probe", "knn", "accuracy", "bound", "inverse")}
+        rows = [{"step": step, **numbers, "accuracy": 0.1 * step + numbers["accuracy"] / 1e3} for step in range(5)]
+        return {**numbers, "minutes": 0.0, "rows": rows, "layers": [numbers["accuracy"]] * 4}
+
+
+def test_a_claim_of_four_methods_decides_each_of_them(tmp_path):
+    finding = found(CLAIMS["42"], Invented(tmp_path, "smallest"))
+    assert set(finding.holds_for) == {"simclr", "barlow_twins", "moco", "simsiam"}
+    assert len(finding.evidence) == 16
+
+
+def test_the_power_beside_a_claim_is_for_the_difference_of_the_source(tmp_path):
+    finding = found(CLAIMS["224"], Invented(tmp_path, "smallest"))
+    assert [row["reported"] for row in finding.evidence] == pytest.approx([0.0493, 0.0112])
+    assert all(0 < row["power"] < 1 for row in finding.evidence)
+
+
+def test_an_encoder_that_is_not_inverted_decides_nothing_however_clear_the_rise(tmp_path):
+    finding = found(CLAIMS["65"], Invented(tmp_path, "smallest"))
+    assert finding.evidence[0]["chance"] > 0.99
+    assert finding.verdict == "undecided"
+    assert "not inverted" in finding.why

@@ -65,6 +65,7 @@ def an_invertible_encoder_can_be_bad(laboratory: Laboratory) -> Outcome:
         },
         why="" if min(worse) > 0 else "The training is short: the authors take 4,000 rounds.",
         contrasts=[contrast("pixels over the encoder", column(after, "pixels"), column(after, "accuracy"))],
+        undecidable="" if error < INVERTED else f"The encoder is not inverted: its inverse is off by {error:.0e}.",
     )
 
 

@@ -54,6 +54,7 @@ def accuracy_rises_at_constant_information(laboratory: Laboratory) -> Outcome:
         {"accuracy": along(runs, "accuracy", PROBE), "bound": along(runs, "bound", "held-out InfoNCE in nats")},
         why="" if holds else "The training is short: the authors take 21,000 steps.",
         contrasts=[contrast("after over before", column(after, "accuracy"), column(before, "accuracy"), margin=0.01)],
+        undecidable="" if error < 1e-3 else f"The encoder is not inverted: its inverse is off by {error:.0e}.",
     )
 
 
