@@ -109,7 +109,11 @@ def diagnose(
 
 
 def gather(h: Array, **values: Any) -> Given:
-    """What is given, checked, by the names that rows of the tables ask for."""
+    """What is given, checked, by the names that rows of the tables ask for.
+
+    Tensors of an accelerator are copied from it once: a diagnostic reads values, and each reading would wait for it.
+    """
+    h, values = _read(h), {name: _read(value) for name, value in values.items()}
     n, _ = shape(h)
     z1, z2, labels = (values.get(name) for name in ("z1", "z2", "labels"))
     if (z1 is None) != (z2 is None):
@@ -121,6 +125,10 @@ def gather(h: Array, **values: Any) -> Given:
     projector = values.get("projector")
     more = {"h": h, "n": n, "labels": targets, "trained": known, "projected": projector is None or bool(projector)}
     return Given({"seed": 0, "compared": True, "hyperparameters": {}, **values, **more}, DERIVED)
+
+
+def _read(value: Any) -> Any:
+    return value.cpu() if isinstance(value, Tensor) and value.device.type != "cpu" else value
 
 
 def find(given: Given, table: Mapping[str, Callable[..., Any]] = FAULTS) -> tuple[Finding, ...]:

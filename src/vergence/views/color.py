@@ -109,4 +109,8 @@ def _turn_hue_(x: FloatImages, turn: Float[Tensor, " n"]) -> None:
     hue.sub_((hue / 6).round_().mul_(6))
     parts = (2 - hue.abs(), (hue + 1).abs_().sub_(1), (hue - 1).abs_().sub_(1))
     for channel, part in zip((red, green, blue), parts, strict=True):
-        torch.add(part.clamp_(0.0, 1.0).mul_(chroma), smallest, out=channel)
+        colored = part.clamp_(0.0, 1.0).mul_(chroma)
+        if torch.compiler.is_compiling():  # which cannot write a sum into a part of a tensor
+            channel.copy_(colored.add_(smallest))
+        else:
+            torch.add(colored, smallest, out=channel)
