@@ -250,6 +250,7 @@ class StandIn(TorchDispatchMode):
 
     def wait(self, operation):
         self.waits.append(Wait(operation, _asked()))
+        self.clock = max(self.clock, self.stream.free)  # what is issued next is issued after what was waited for
 
     def put(self, x):
         """A tensor, or a module's, on the device, without counting it."""
