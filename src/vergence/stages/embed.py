@@ -165,7 +165,7 @@ def _samples(
         channels, size = facts["shape"][0], facts["shape"][-1]
         made = image_files(files, size=size, channels=channels)
         return made, Path(files[0]).stem if len(files) == 1 else "files"
-    source = data if data is not None else _named(files)
+    source = sources.understood(data) if data is not None else _named(files)
     split = split or "all"
     options = inherited(place.config, source, facts)
     if sources.parts(source.split(",")[0])[0] in assembly.TEXTS:
