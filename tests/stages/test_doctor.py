@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+import vergence as vg
 from vergence.diagnostics.recommendations import MOST
 from vergence.objectives import nt_xent
 from vergence.runs.assessment import of_arrays
@@ -122,3 +123,18 @@ def test_faults_of_real_training_are_named_and_healthy_runs_raise_no_alarm(tmp_p
     # Two classes, so that half of the negatives are false, are noted: a fault only where it costs something. The alarm
     # is of BiGAN, whose columns have scales so different that standardizing them helps its neighbors.
     assert sums.startswith("13 of 14 faults named, alarms on 1 of 24 healthy runs"), sums
+
+
+def test_rows_that_are_left_out_take_their_labels_and_second_views_along(tmp_path):
+    given = sound()
+    h, labels = given["h"].clone(), given["labels"].numpy()
+    second = h + 0.1 * torch.randn(h.shape, generator=torch.Generator().manual_seed(0))
+    h[3], second[7] = torch.nan, torch.inf
+    np.save(tmp_path / "h.npy", h.numpy())
+    np.save(tmp_path / "second.npy", second.numpy())
+    np.save(tmp_path / "labels.npy", labels)
+    options = {"labels": tmp_path / "labels.npy", "second_view": tmp_path / "second.npy", "drop_nan": True}
+    found = vg.doctor(tmp_path / "h.npy", **options)
+    assert found.to_dict()["verdict"]["label"] == "healthy"
+    with pytest.raises(ValueError, match="drop-nan"):
+        vg.doctor(tmp_path / "h.npy", labels=tmp_path / "labels.npy")

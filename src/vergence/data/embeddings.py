@@ -5,7 +5,7 @@
 
 import csv
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +99,22 @@ def _whole(array: Any, path: str | Path, *, drop_nan: bool, column: bool) -> Any
         return array
     kept = np.setdiff1d(np.arange(len(array)), not_finite(array))
     return array if len(kept) == len(array) else array[kept]
+
+
+def finite_together(arrays: Sequence[Any], labels: Any = None) -> tuple[list[Any], Any]:
+    """The rows at which every array is finite, with their labels: what belongs together is left out together.
+
+    Arrays that do not have a row for each other are left to the examination, which refuses them.
+    """
+    given = [array for array in arrays if array is not None]
+    if len({len(array) for array in given}) != 1:
+        return list(arrays), labels
+    bad = np.unique(np.concatenate([not_finite(array) for array in given]))
+    if not len(bad):
+        return list(arrays), labels
+    kept = np.setdiff1d(np.arange(len(given[0])), bad)
+    matching = labels is not None and len(labels) == len(given[0])
+    return [None if array is None else array[kept] for array in arrays], labels[kept] if matching else labels
 
 
 def finite_pairs(x: Any, y: Any) -> list[Any]:

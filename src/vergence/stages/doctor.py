@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from vergence import features, tables, values
 from vergence import report as pages
-from vergence.data.embeddings import read_embeddings, read_labels
+from vergence.data.embeddings import finite_together, read_embeddings, read_labels
 from vergence.data.files import label_file, label_values, usable_numbers
 from vergence.diagnostics import thermometer
 from vergence.diagnostics.alarms import alarmed, check_alarms
@@ -115,11 +115,13 @@ def doctor(
         return _of_model(Path(str(target)), data, _labels(labels), evaluate, fail_on, output, protocol)
     if isinstance(target, nn.Module):
         target = features.encoded(target, _embeddings(data, drop_nan=drop_nan))
-    known = _labels(labels, target, drop_nan=drop_nan)
-    h, z1, z2 = (_embeddings(source, drop_nan=drop_nan, key=key) for source in (target, z1, z2))
+    known = _labels(labels, target)
+    h, z1, z2 = (_embeddings(source, drop_nan=False, key=key) for source in (target, z1, z2))
     known = known if labels is not None or known is None or len(known) == len(h) else None
     if second_view is not None:
-        z1, z2 = h, _embeddings(second_view, drop_nan=drop_nan)
+        z1, z2 = h, _embeddings(second_view, drop_nan=False)
+    if drop_nan:
+        (h, z1, z2), known = finite_together((h, z1, z2), known)
     options = {"objective": objective, "loss": loss, "batch": batch, "protocol": protocol, **hyperparameters}
     found = of_arrays(h, z1=z1, z2=z2, labels=known, **options)
     return _answer(found, fail_on, *(_paged(found, h, known, Path(output)) if output is not None else ()))
@@ -182,8 +184,10 @@ def _one(target: Any, **options: Any) -> Results:
     if _is_run(target):
         used = {key: value for key, value in options.items() if key in ("protocol", "layers")}
         return of_run(Run(target), **used)
-    labels, drop_nan = _labels(options.get("labels")), bool(options.get("drop_nan"))
-    return of_arrays(_embeddings(target, drop_nan=drop_nan), labels=labels, protocol=options.get("protocol", "lbfgs"))
+    h, labels = _embeddings(target, drop_nan=False), _labels(options.get("labels"))
+    if options.get("drop_nan"):
+        (h,), labels = finite_together((h,), labels)
+    return of_arrays(h, labels=labels, protocol=options.get("protocol", "lbfgs"))
 
 
 # At the door
@@ -257,11 +261,11 @@ def _embeddings(source: Any | None, *, drop_nan: bool, key: str | None = None) -
     return read_embeddings(source, drop_nan=drop_nan, name=key)
 
 
-def _labels(source: Any | None, target: Any = None, *, drop_nan: bool = False) -> Any:
+def _labels(source: Any | None, target: Any = None) -> Any:
     """Labels that are given, of a file or of a column of the target's own file; else those found in that file."""
     beside = target if isinstance(target, str | Path) else None
     if source is None:
-        return None if beside is None or drop_nan else read_labels(beside)
+        return None if beside is None else read_labels(beside)
     if isinstance(source, Tensor):
         return source
     if isinstance(source, str) and beside is not None and not Path(source).exists() and Path(source).suffix == "":
