@@ -260,9 +260,18 @@ def test_findings_are_plain_data():
         json.dumps(finding.to_dict())
 
 
+# What only rows of texts have, and runs with prototypes.
+TEXTS = {"words": noise(N, 2, seed=6)}
+PROTOTYPES = {"objective": "dino", "batch": 128}
+OF_ITS_OWN = {
+    **dict.fromkeys(("mean_cosine", "length_bias", "frequency_bias"), TEXTS),
+    **dict.fromkeys(("student_entropy", "teacher_entropy", "prototypes_used"), PROTOTYPES),
+}
+
+
 @pytest.mark.parametrize("name", DIAGNOSTICS)
 def test_every_diagnostic_is_measured_from_what_it_asks_for(name):
-    given = run()
+    given = run() | OF_ITS_OWN.get(name, {})
     found = measure(given.pop("h"), rows=Table("diagnostic", {name: DIAGNOSTICS[name]}), **given)
     if name == "accuracy_without_copies":
         assert found == {}  # no copies, nothing to correct
@@ -287,7 +296,7 @@ def test_a_row_of_ones_own_is_measured_where_its_arguments_are():
 
 def test_what_rows_share_is_derived_once():
     given = gather(H, labels=labels())
-    assert needed(FAULTS["mixture"]) == ("body", "grouped")
+    assert needed(FAULTS["mixture"]) == ("body", "grouped", "exact", "n")
     assert given["bench"] is given["bench"]
     assert "z1" not in given
     assert "matched" not in given

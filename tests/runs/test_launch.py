@@ -14,7 +14,7 @@ from torch import nn
 
 from parallel import together
 from vergence.config import Config, Optim
-from vergence.data import from_arrays
+from vergence.data import Samples, from_arrays
 from vergence.learning import loop, optimizers
 from vergence.learning.norm import SharedBatchNorm, share_statistics
 from vergence.methods import METHODS
@@ -33,14 +33,27 @@ def heads(name: str) -> dict:
     return {"projector": (16, 8), "predictor": (8, 8) if row.predictor else (), "queue": 32 if row.queue else 0}
 
 
-def trained(name: str) -> tuple[list[float], torch.Tensor]:
-    """The losses and the weights of a short training, by however many processes there are, in float64."""
+def problem(name: str) -> tuple[Samples, dict]:
+    """Samples that a method can learn from, and the settings that go with them."""
     generator = torch.Generator().manual_seed(0)
-    pictures = name in ("rotation", "colorization")
+    if name == "quick_thought":
+        texts, following = torch.randint(1, 20, (2, 48, 7), generator=generator)
+        settings = {"views": "pairs", "encoder": "bag", "backbone": {"width": 8, "vocabulary": 20}}
+        return Samples(texts, "text", beside={"positive": following}), settings
+    masked = name in ("mae", "i_jepa")
+    pictures = masked or name in ("rotation", "colorization")
     x = torch.rand(48, 8, 8, 3, generator=generator) if pictures else torch.randn(48, 6, generator=generator)
     samples = from_arrays(x.numpy(), (torch.arange(48) % 3).numpy())
-    views = "simclr" if pictures else "columns" if name == "clip" else "tabular"
-    parts = assembly.assemble(replace(TINY, method=name, views=views, heads=heads(name)), samples)
+    if masked:
+        vit = {"width": 16, "depth": 1, "attention_heads": 2, "patch": 2}
+        return samples, {"views": "simclr", "encoder": "vit", "backbone": vit}
+    return samples, {"views": "simclr" if pictures else "columns" if name == "clip" else "tabular"}
+
+
+def trained(name: str) -> tuple[list[float], torch.Tensor]:
+    """The losses and the weights of a short training, by however many processes there are, in float64."""
+    samples, settings = problem(name)
+    parts = assembly.assemble(replace(TINY, method=name, heads=heads(name), **settings), samples)
     optimizer = optimizers.optimizer(parts.learner, parts.config.optim)
     losses = [step.loss for step in loop.fit(parts.learner, optimizer, samples, parts.recipe, parts.config)]
     return losses, torch.cat([parameter.detach().flatten() for parameter in parts.learner.encoder.parameters()])

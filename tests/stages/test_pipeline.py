@@ -9,7 +9,7 @@ import vergence as vg
 from vergence.stages import doctor
 from vergence.stages.information import information
 from vergence.tables import Table
-from vergence.theory import Certificate
+from vergence.theory import Certificate, certified
 
 
 def rows(n: int = 200, d: int = 16) -> np.ndarray:
@@ -46,7 +46,7 @@ def test_an_encoder_without_data_is_refused():
 def test_a_page_of_foreign_embeddings_has_a_map_and_formulas(tmp_path):
     vg.doctor(rows(), labels=np.arange(200) % 4, output=tmp_path / "page")
     html = (tmp_path / "page" / "report.html").read_text(encoding="utf-8")
-    assert "projected to two by PCA" in html
+    assert "projected to two dimensions by" in html
     assert "RankMe, the effective number of directions" in html
     for figure in ("linear_probe", "kNN", "nearest_center"):
         assert f'href="#formula-{figure}"' in html
@@ -88,7 +88,7 @@ def test_the_doctor_holds_two_views_with_labels_against_the_theorems():
 
 def test_a_violated_certificate_is_evidence(monkeypatch):
     broken = Table("result", {"broken": lambda z1, z2: Certificate("two <= one", "nobody", 2.0, 1.0)})
-    monkeypatch.setattr(doctor, "RESULTS", broken)
+    monkeypatch.setattr(certified, "RESULTS", broken)
     found = doctor.of_arrays(rows(60), z1=rows(60), z2=rows(60) + 0.1)
     assert found.verdict.evidence[-1] == "Violated: two <= one: 2 > 1."
     assert found.certificates[0].verdict == "violated"

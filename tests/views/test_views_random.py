@@ -20,10 +20,15 @@ SAMPLES = {
     "tabular": torch.randn(11, 7, generator=RNG),
     "series": torch.randn(11, 3, 37, generator=RNG),
     "text": torch.randint(0, 50, (11, 13), generator=RNG),
+    "pairs": torch.randint(0, 50, (11, 13), generator=RNG),
+    "dropout": torch.randn(11, 7, generator=RNG),
     "columns": torch.randn(11, 8, generator=RNG),
     "captions": torch.randint(0, 256, (11, 3, 19, 17), dtype=torch.uint8, generator=RNG),
 }
-FIELDS = {"captions": torch.randint(1, 50, (11, 6), generator=RNG)}
+FIELDS = {
+    "captions": torch.randint(1, 50, (11, 6), generator=RNG),
+    "positive": torch.randint(1, 50, (11, 13), generator=RNG),
+}
 
 
 def fields(recipe, part=slice(None)):

@@ -12,8 +12,10 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from vergence import encoders
+from vergence.learning.rows import WithRows, token_vectors
 from vergence.objectives import nt_xent
 from vergence.views import Recipe, sample_keys
 
@@ -70,7 +72,7 @@ class Trial:
         self.encoder, self.projector = _network(kind, plain, network)
         both: Any = nn.Sequential(self.encoder, self.projector)
         self.network = both.to(memory_format=self.last_channels)
-        self.optimizer = torch.optim.AdamW(self.network.parameters(), lr=RATE, weight_decay=1e-4)
+        self.optimizer = _optimizer(self.network)
 
     def advance(self, steps: int, stepped: Callable[[int], None] = lambda samples: None) -> None:
         """Train on for some steps; ``stepped`` is told the samples of each."""
@@ -79,7 +81,8 @@ class Trial:
             indices, epoch = batch_of(len(self.x), self.step, seed=self.seed)
             views = self.recipe(self.x[indices], sample_keys(self.seed, epoch, indices))
             z1, z2 = self._embedded(torch.cat(views)).chunk(2)
-            self.optimizer.param_groups[0]["lr"] = self._rate()
+            for group in self.optimizer.param_groups:
+                group["lr"] = self._rate()
             self.optimizer.zero_grad()
             self.objective(z1, z2).backward()
             self.optimizer.step()
@@ -266,6 +269,15 @@ def _network(kind: str, plain: Tensor, other: Mapping[str, Any] | None) -> tuple
     if not plain.is_floating_point():
         return backbone, projector
     return nn.Sequential(encoders.Standardize(shape).measure(plain), backbone), projector
+
+
+def _optimizer(network: nn.Module) -> Optimizer:
+    """AdamW; token vectors with sparse gradients take SparseAdam beside it."""
+    vectors = token_vectors(network)
+    apart = {id(part) for part in vectors}
+    others = [part for part in network.parameters() if id(part) not in apart]
+    main = torch.optim.AdamW(others, lr=RATE, weight_decay=1e-4)
+    return WithRows(main, vectors, lr=RATE, betas=(0.9, 0.999)) if vectors else main
 
 
 def _reading(steps: int, units: Tensor, spread: float, limits: tuple[float, float]) -> Reading:

@@ -56,7 +56,7 @@ def dropout() -> Recipe:
 
 def _view(x: Tokens, keys: Keys, *, crop: float, dropout: float, swap: float) -> Tokens:
     if crop == 1 and not dropout and not swap:
-        return x
+        return _packed(x, x != 0)
     keys = keys.to(x.device)
     span = _span(x, uniform(split(keys, SPAN), 2), crop)
     kept = span & (uniform(split(keys, DROPPED), x.shape[1]) >= dropout)
