@@ -26,7 +26,9 @@ def recorded(path, config: Config = TINY, **options: bool) -> tuple[Run, assembl
 def test_nothing_along_training_asks_for_the_test_data(tmp_path, monkeypatch):
     splits = []
     load = assembly.load
-    monkeypatch.setattr(assembly, "load", lambda config, split, **given: splits.append(split) or load(config, split, **given))
+    monkeypatch.setattr(
+        assembly, "load", lambda config, split, **given: splits.append(split) or load(config, split, **given)
+    )
     recorded(tmp_path / "run")
     assert set(splits) == {"train", "validation"}
 

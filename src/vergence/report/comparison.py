@@ -199,7 +199,11 @@ def _diagnostics(records: dict[str, Record], title: str = "") -> Section | None:
     if not cells:
         return None
     folded = details(f"All {len(cells)} diagnostics", table(["diagnostic", *records], cells))
-    return section(f"Geometry{title}", table(["diagnostic", *records], leading, caption="What to look at first") if leading else None, folded)
+    return section(
+        f"Geometry{title}",
+        table(["diagnostic", *records], leading, caption="What to look at first") if leading else None,
+        folded,
+    )
 
 
 def _settings(records: dict[str, Record]) -> Section | None:
