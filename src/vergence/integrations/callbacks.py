@@ -90,7 +90,8 @@ def trainer_callback(run: str | Path = "runs/watched", *, embeddings: str | None
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
             if logs is not None:
                 self.loss = float(logs["loss"]) if "loss" in logs else self.loss
-                logs.update(self.waiting)
+                for place in (logs, *state.log_history[-1:]):  # what the loggers write, and what the trainer remembers
+                    place.update(self.waiting)
                 self.waiting.clear()
 
         def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
