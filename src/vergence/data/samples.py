@@ -85,7 +85,7 @@ class Samples:
     kind: Kind
     labels: Any = None  # Labels; of shards an object that reads the labels at the indices it is given
     classes: tuple[str, ...] = ()
-    names: Sequence[str] | None = None
+    names: Any = None  # Sequence[str]; of shards an object that reads the names at the indices it is given
     skipped: tuple[tuple[str, str], ...] = ()
     source: str = ""
     captions: Any = None  # Int[Tensor, "n t"], or read by index

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from vergence.report.colors import ACCENT, INK, LINE, QUIET, category
 from vergence.report.figures import MARKERS, canvas, legend, level, verbatim
 
-Cells = Mapping[str, Mapping[float, Sequence[float]]]
+Cells = Mapping[str, Mapping[Any, Sequence[float]]]  # a line's name to its numbers over each place across
 
 STEPS = 50  # of training that a point of a drawn line averages
 SHADE = LinearSegmentedColormap.from_list("shade", [f"{ACCENT}00", ACCENT])  # from nothing, so on any page

@@ -32,10 +32,8 @@ def compiled(learner: Any, recipe: Recipe, compute: Compute) -> Recipe:
     for module in (learner.encoder, getattr(learner, "second", None)):
         if isinstance(module, nn.Module):
             module.compile(**options)
-    made: dict[int, Callable[..., Any]] = {}
-    for draw in recipe.draws:
-        inner = draw.draw if isinstance(draw, View) else draw
-        made.setdefault(id(inner), torch.compile(inner, **options))
+    ways = {id(view.draw): view.draw for view in recipe.views}
+    made: dict[int, Callable[..., Any]] = {name: torch.compile(draw, **options) for name, draw in ways.items()}
     return replace(recipe, draws=tuple(_with(draw, made) for draw in recipe.draws))
 
 

@@ -30,7 +30,7 @@ HEADS: Mapping[str, Mapping[str, Any]] = {
     "moco": {},
     "simsiam": {"projector": (256, 256), "predictor": (64, 256)},
 }
-Ladders = Mapping[str, Mapping[float, list[Row]]]
+Ladders = Mapping[str, Mapping[Any, list[Row]]]
 
 
 @claim(
@@ -41,8 +41,8 @@ Ladders = Mapping[str, Mapping[float, list[Row]]]
     minutes=12.0,
 )
 def richer_augmentation(laboratory: Laboratory) -> Outcome:
-    def rung(number: float) -> Mapping[str, Any]:
-        return {name: letter in LADDER[int(number) - 1] for letter, name in LETTERS.items()}
+    def rung(number: int) -> Mapping[str, Any]:
+        return {name: letter in LADDER[number - 1] for letter, name in LETTERS.items()}
 
     ladders = _ladders(laboratory, range(1, len(LADDER) + 1), rung)
     picture = curves(_accuracies(ladders), "transformations, each with all before it", "kNN accuracy")
@@ -98,19 +98,19 @@ def _views(recipe: Recipe, x: Tensor, seed: int, own: Tensor) -> Tensor:
     return torch.stack([recipe.plain(x[own]), *(recipe.view(x[own], keys, number=n) for n in range(23))], 1)
 
 
-def _ladders(laboratory: Laboratory, rungs: Any, view: Callable[[float], Mapping[str, Any]]) -> Ladders:
+def _ladders(laboratory: Laboratory, rungs: Any, view: Callable[[Any], Mapping[str, Any]]) -> Ladders:
     """Trials of every method on every rung, in half the epochs of the scale unless it is the paper's."""
     scale = laboratory.scale
     epochs = scale.epochs if scale.paper else max(1, scale.epochs // 2)
 
-    def trials(method: str, rung: float) -> list[Row]:
+    def trials(method: str, rung: Any) -> list[Row]:
         heads = {} if scale.paper else HEADS[method]
         return laboratory.trials(method=method, views="simclr", view=view(rung), heads=heads, epochs=epochs)
 
     return {method: {rung: trials(method, rung) for rung in rungs} for method in HEADS}
 
 
-def _accuracies(ladders: Ladders) -> dict[str, dict[float, list[float]]]:
+def _accuracies(ladders: Ladders) -> dict[str, dict[Any, list[float]]]:
     return {method: {rung: column(rows, "knn") for rung, rows in cells.items()} for method, cells in ladders.items()}
 
 
