@@ -46,10 +46,13 @@ if TYPE_CHECKING:
     from vergence.stages.embed import embed as embed
     from vergence.stages.export import export as export
     from vergence.stages.finetune import finetune as finetune
+    from vergence.stages.mine import mine as mine
     from vergence.stages.report import report as write_report  # noqa: F401
     from vergence.stages.reproduce import reproduce as reproduce
+    from vergence.stages.shard import shard as shard
     from vergence.stages.train import train as train
     from vergence.stages.views import views as rank_views  # noqa: F401
+    from vergence.stages.watch import watch as watch
 
 __version__ = "0.2.0"
 
@@ -72,6 +75,9 @@ _NAMES = {
     "rank_views": "stages.views:views",
     "estimate": "information:estimate",
     "finetune": "stages.finetune:finetune",
+    "shard": "stages.shard:shard",
+    "mine": "stages.mine:mine",
+    "watch": "stages.watch:watch",
     "compare": "stages.compare:compare",
     "write_report": "stages.report:report",
     "reproduce": "stages.reproduce:reproduce",

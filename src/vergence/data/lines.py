@@ -5,6 +5,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -105,11 +106,10 @@ class Found:
     named: bool
 
 
-class Header:
+class Header(Protocol):
     """How the columns of a file are recognized, in its first line or by their number."""
 
-    def found(self, first: list[str], path: str) -> Found:
-        raise NotImplementedError
+    def found(self, first: list[str], path: str) -> Found: ...
 
 
 def position(header: Sequence[str], names: Iterable[str]) -> int | None:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from vergence.data import lines
-from vergence.data.lines import Found, Header, position
+from vergence.data.lines import Found, position
 from vergence.data.samples import Samples
 from vergence.data.splits import part as divided
 from vergence.data.text import read_texts
@@ -110,7 +110,7 @@ def scores_of(path: str, cells: Sequence[str], numbers: np.ndarray, scale: str) 
 
 
 @dataclass(frozen=True)
-class PairHeader(Header):
+class PairHeader:
     """Columns of a file of pairs, by name or by their order."""
 
     def found(self, first: list[str], path: str) -> Found:

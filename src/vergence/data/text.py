@@ -131,7 +131,7 @@ def tokenized(
 
 
 @dataclass(frozen=True)
-class TextHeader(Header):
+class TextHeader:
     """Columns of a file of single texts; ``column`` names that of the texts where it is not text or sentence."""
 
     column: str = ""
