@@ -5,7 +5,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -106,6 +106,7 @@ class Found:
     named: bool
 
 
+@runtime_checkable
 class Header(Protocol):
     """How the columns of a file are recognized, in its first line or by their number."""
 
