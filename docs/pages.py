@@ -53,7 +53,6 @@ def write(folder: Path) -> None:
     made = {f"methods/{name}.md": method(name, row) for name, row in METHODS.items()}
     made |= {f"api/{name}.md": names_of(name) for name in ROOMS}
     made["methods.md"], made["verbs.md"], made["settings.md"], made["api.md"] = methods(), verbs(), settings(), api()
-    made["others.md"] = others()
     for name, text in made.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
@@ -236,19 +235,3 @@ def names_of(room: str) -> str:
     module = importlib.import_module(f"vergence.{room}")
     imported = "\n   :imported-members:" if hasattr(module, "__all__") else ""
     return f"# vergence.{room}\n\n```{{eval-rst}}\n.. automodule:: vergence.{room}\n   :members:{imported}\n```\n"
-
-
-def others() -> str:
-    """Every page that lies in docs/ and has no place elsewhere, so that none is lost."""
-    placed = (
-        "".join(path.read_text(encoding="utf-8") for path in HERE.glob("*/index.md")) + (HERE / "index.md").read_text()
-    )
-    loose = [
-        path.stem for path in sorted(HERE.glob("*.md")) if f"/{path.stem}\n" not in placed and path.stem != "index"
-    ]
-    listed = "\n".join(f"../{name}" for name in loose)
-    return (
-        f"# More\n\n```{{toctree}}\n\n{listed}\n```\n"
-        if loose
-        else "---\norphan: true\n---\n\n# More\n\nNothing yet.\n"
-    )

@@ -59,13 +59,13 @@ def test_every_page_has_a_place():
         for block in re.findall(r"```\{toctree\}\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL):
             names = [line.strip() for line in block.splitlines() if line.strip() and not line.startswith(":")]
             listed |= {(path.parent / f"{name}.md").resolve() for name in names}
-    unlisted = {path.resolve() for path in PAGES if path.parent != DOCS} - listed
-    assert not unlisted  # pages directly in docs/ without a place are gathered under "More"
+    unlisted = {path.resolve() for path in PAGES} - listed - {DOCS / "index.md"}
+    assert not unlisted, f"Name these in the toctree of an index.md: {sorted(path.name for path in unlisted)}"
 
 
 def test_every_verb_has_a_tutorial():
     from vergence.stages import STAGES
 
-    text = "".join(path.read_text(encoding="utf-8") for path in [*TUTORIALS, *PAGES])
+    text = "".join(path.read_text(encoding="utf-8") for path in TUTORIALS)
     for verb in STAGES:
         assert f"vergence {verb}" in text, verb
