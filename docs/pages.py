@@ -21,6 +21,7 @@ from vergence.stages import STAGES
 
 HERE = Path(__file__).parent
 BATCH, WIDTH = 256, 128  # of the thermometers on the pages
+FOLDED = ("alignment", "uniformity", "effective rank", "nearest center")  # columns of the whole table only
 STATISTICS = ("barlow_twins", "vicreg", "lejepa", "tico", "w_mse", "mmcr", "frossl")  # objectives over a batch
 
 # How methods fail, by what keeps their embeddings apart; the doctor's words are rows of FAULTS.
@@ -175,17 +176,28 @@ def _scale(row: Method) -> str:
 
 
 def _measured(name: str) -> str:
-    """The rows of the measured tables that are about a method."""
-    found, heading, head = [], "", ""
+    """The rows of the measured tables that are about a method: one table, a line for each budget."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    heading, head = "", []
     for line in (HERE / "methods_measured.md").read_text(encoding="utf-8").splitlines():
         heading = line.lstrip("# ") if line.startswith("## ") else heading
-        head = line if line.startswith("| method |") else head
+        head = _cells(line) if line.startswith("| method |") else head
         if re.match(rf"\| `?{name}`? \|", line):
-            found += [f"{heading}:", "", head, "|" + "---|" * (head.count("|") - 1), line, ""]
-    if not found:
+            row = dict(zip(head, _cells(line), strict=True))
+            kept = [key for key in head[1:] if key not in FOLDED]
+            found.setdefault(tuple(kept), []).append(f"| {heading} | {' | '.join(row[key] for key in kept)} |")
+    told = [
+        "\n".join([f"| | {' | '.join(head)} |", "|---|" + "---|" * len(head), *rows, ""])
+        for head, rows in found.items()
+    ]
+    words = "All of them, with geometry: [every method, measured](../../methods_measured.md)."
+    if not told:
         words = "Not measured yet beside the others; see [every method, measured](../../methods_measured.md)."
-        return f"## Measured\n\n{words}"
-    return "\n".join(["## Measured", "", *found, "All of them: [every method, measured](../../methods_measured.md)."])
+    return "\n".join(["## Measured", "", *told, words])
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
 
 
 def _failure(row: Method) -> str:
@@ -223,6 +235,9 @@ def _code(value: object) -> str:
 # Reference
 
 
+DEFAULTS = {"None": "none", "False": "off"}  # what a reader of a command line calls them
+
+
 def verbs() -> str:
     """Every verb with every option, from the same signatures as the command line."""
     lines = ["# Verbs and options", "", "Made from the signatures, as `vergence VERB --help` is."]
@@ -232,7 +247,8 @@ def verbs() -> str:
         for name, parameter in tables.parameters("stages", verb).items():
             if name in ("settings", "options", "hyperparameters"):
                 continue
-            shown = "required" if parameter.default is tables.REQUIRED else _code(parameter.default)
+            shown = DEFAULTS.get(str(parameter.default)) or _code(parameter.default)
+            shown = "required" if parameter.default is tables.REQUIRED else shown
             option = f"`{name.upper()}`" if parameter.positional else f"`--{name.replace('_', '-')}`"
             lines.append(f"| {option} | {shown} | {generate.cell(parameter.meaning)} |")
         if verb == "train":
