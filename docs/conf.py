@@ -19,7 +19,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
-    "sphinx.ext.mathjax",
+    "mathml",
 ]
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist", "attrs_block", "html_image"]
 myst_heading_anchors = 4
@@ -37,6 +37,7 @@ autodoc_member_order = "bysource"
 napoleon_custom_sections = [("References", "notes_style")]
 copybutton_prompt_text = r"\$ |>>> "
 copybutton_prompt_is_regexp = True
+html_math_renderer = "mathml"
 html_theme = "furo"
 html_title = "Vergence"
 html_static_path = ["static"]

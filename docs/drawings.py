@@ -7,7 +7,11 @@ from vergence.methods import Method
 STYLE = (
     ".b{fill:none;stroke:currentColor;stroke-width:1.4}.t{font:13px system-ui,sans-serif;fill:currentColor}"
     ".s{font:11px system-ui,sans-serif;fill:currentColor;opacity:.75}.l{stroke:currentColor;stroke-width:1.4;fill:none}"
-    ".d{stroke-dasharray:5 4}"
+    ".d{stroke-dasharray:5 4}.e{marker-end:url(#arrow)}"
+)
+ARROW = (
+    '<marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" '
+    'markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0 L8 4 L0 8 z" fill="currentColor"/></marker>'
 )
 
 
@@ -26,21 +30,23 @@ def branches(name: str, row: Method) -> str:
         return _single(name, row)
     loss = row.objective or row.learner
     parts = [_chain(30, "view 1", upper, solid=True), _chain(130, "view 2", steps, solid=row.target == "online")]
-    parts.append(f'<text class="s" x="112" y="180">{escape(words[0])}, {escape(words[1])}</text>')
+    parts.append(f'<text class="s" x="112" y="187">{escape(words[0])}, {escape(words[1])}</text>')
     if row.queue:
-        parts.append(_box(400, 170, f"queue of {row.queue:,}") + '<path class="l" d="M520 190 H560 V112"/>')
-    parts.append(_box(540, 72, loss, 130) + '<path class="l" d="M500 50 H605 V72 M500 150 H605 V112"/>')
+        parts.append(_box(390, 178, f"queue of {row.queue:,}", 120) + '<path class="l e" d="M510 198 H575 V112"/>')
+    parts.append(
+        _box(540, 72, loss, 130) + '<path class="l e" d="M500 50 H605 V72"/><path class="l e" d="M500 150 H605 V112"/>'
+    )
     text = (
         f"{name}: view 1 through {', '.join(upper)}; view 2 through {', '.join(steps)} ({words[0]}, {words[1]}); {loss}"
     )
     text += f", with a queue of {row.queue} past keys" if row.queue else ""
-    return _figure(text, "".join(parts), 215)
+    return _figure(text, "".join(parts), 225)
 
 
 def _single(name: str, row: Method) -> str:
     """A method without pairs: a sample, the encoder, and its own task."""
     parts = _chain(40, "sample", ["encoder"], solid=True)
-    parts += _box(400, 40, row.learner.replace("_", " "), 150) + '<path class="l" d="M240 60 H400"/>'
+    parts += _box(400, 40, row.learner.replace("_", " "), 150) + '<path class="l e" d="M240 60 H400"/>'
     return _figure(f"{name}: a sample through the encoder into its own task, {row.learner}", parts, 100)
 
 
@@ -49,12 +55,11 @@ def _chain(top: int, first: str, steps: list[str], *, solid: bool) -> str:
     line = "l" if solid else "l d"
     parts = [f'<text class="t" x="10" y="{top + 25}">{escape(first)}</text>']
     x = 110
-    parts.append(f'<path class="{line}" d="M62 {top + 20} H{x}"/>')
+    start = 62
     for step in steps:
-        parts.append(_box(x, top, step))
-        parts.append(f'<path class="{line}" d="M{x + 110} {top + 20} H{x + 130}"/>')
-        x += 130
-    parts.append(f'<path class="{line}" d="M{x} {top + 20} H500"/>')
+        parts.append(f'<path class="{line} e" d="M{start} {top + 20} H{x}"/>{_box(x, top, step)}')
+        start, x = x + 110, x + 130
+    parts.append(f'<path class="{line}" d="M{start} {top + 20} H500"/>')
     return "".join(parts)
 
 
@@ -67,6 +72,7 @@ def _box(x: int, y: int, text: str, width: int = 110) -> str:
 
 def _figure(text: str, parts: str, height: int) -> str:
     return (
-        f'<svg viewBox="0 0 690 {height}" style="max-width:44rem;width:100%" role="img" aria-label="{escape(text)}">'
-        f"<style>{STYLE}</style>{parts}</svg>"
+        f'<div class="drawing" tabindex="0" role="group" aria-label="Drawing"><svg viewBox="0 0 690 {height}" '
+        f'style="max-width:44rem;width:100%" role="img" aria-label="{escape(text)}">'
+        f"<style>{STYLE}</style>{ARROW}{parts}</svg></div>"
     )

@@ -14,20 +14,23 @@ from drawings import branches
 from vergence import tables
 from vergence.config import Config
 from vergence.diagnostics import FAULTS, SCALES, thermometer
-from vergence.methods import METHODS, Method
-from vergence.objectives import OBJECTIVES
+from vergence.learning import LEARNERS
+from vergence.methods import HEADS, METHODS, Method
+from vergence.objectives import OBJECTIVES, nt_xent
 from vergence.stages import STAGES
 
 HERE = Path(__file__).parent
 BATCH, WIDTH = 256, 128  # of the thermometers on the pages
+FOLDED = ("alignment", "uniformity", "effective rank", "nearest center")  # columns of the whole table only
+STATISTICS = ("barlow_twins", "vicreg", "lejepa", "tico", "w_mse", "mmcr", "frossl")  # objectives over a batch
 
-# How methods fail, by what keeps their embeddings apart; the doctor's word for each is a row of FAULTS.
+# How methods fail, by what keeps their embeddings apart; the doctor's words are rows of FAULTS.
 FAILURES = {
     "negatives": (
         "Negatives keep the embeddings apart. With a temperature that is too high they hardly push; with one that is "
         "too low only the nearest count, and those may be of the same class. Views that share too little cannot be "
-        "matched.",
-        ("temperature too high", "temperature too low", "false negatives", "too weak views"),
+        "matched: the loss then stays near chance.",
+        ("temperature too high", "temperature too low", "false negatives", "dimensional collapse"),
     ),
     "statistics": (
         "Variances and correlations over the batch keep the dimensions apart. Small batches make them noisy, and with "
@@ -39,11 +42,29 @@ FAILURES = {
         "stop-gradient, or with too high a rate, all of them become one point, and the loss looks perfect.",
         ("complete collapse", "dimensional collapse", "frozen projector"),
     ),
-    "own": (
-        "It has no pairs to compare: it fails when its task can be solved without what you care about, or cannot be "
-        "solved at all. The loss then falls, or stays, and accuracies do not exceed those of the untrained encoder.",
-        ("dimensional collapse",),
+    "prototypes": (
+        "Each embedding is assigned to prototypes. All may be assigned to one of them, or each to all of them alike; "
+        "codes that share the batch evenly (SwAV) or a centered and sharpened teacher (DINO) make it unlikely.",
+        ("prototype collapse", "cluster collapse", "complete collapse", "dimensional collapse"),
     ),
+    "bound": (
+        "It raises a bound on the information between two views. The bound can rise while the features get worse, and "
+        "it cannot exceed the logarithm of the batch: compare accuracies with those of the untrained encoder.",
+        ("dimensional collapse", "no structure"),
+    ),
+    "own": (
+        "It compares no pairs: it fails when its task can be solved without what you care about, or cannot be "
+        "solved at all. The loss then falls, or stays, and accuracies do not exceed those of the untrained encoder.",
+        ("dimensional collapse", "no structure"),
+    ),
+}
+
+# Data that a method can be tried on as pasted, where the digits are not of its kind.
+TRIED_ON = {
+    "clip": "folder:photos",
+    "colorization": "cifar10",
+    "quick_thought": "text:sentences.tsv,pairs=next",
+    "simcse": "text:sentences.tsv",
 }
 
 
@@ -53,7 +74,6 @@ def write(folder: Path) -> None:
     made = {f"methods/{name}.md": method(name, row) for name, row in METHODS.items()}
     made |= {f"api/{name}.md": names_of(name) for name in ROOMS}
     made["methods.md"], made["verbs.md"], made["settings.md"], made["api.md"] = methods(), verbs(), settings(), api()
-    made["others.md"] = others()
     for name, text in made.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
@@ -78,19 +98,24 @@ def method(name: str, row: Method) -> str:
 
 def _about(row: Method) -> str:
     paper = generate.bibliography()[row.paper]
-    return f"{generate.structure(row).rstrip('.').capitalize()}. {paper}."
+    words = generate.structure(row).rstrip(".")
+    return f"{words[0].upper()}{words[1:]}. {paper}."
 
 
 def _formula(row: Method) -> str:
     room, key = ("objectives", row.objective) if row.objective else ("learners", row.learner)
-    try:
-        text = generate.markdown(tables.summary(room, key, formulas=True))
-    except KeyError:
-        return ""
-    written = inspect.getdoc(OBJECTIVES[key]) if room == "objectives" else ""
-    rest = (written or "").split("\n\nReferences:")[0].split("\n\n")[1:]  # what follows the first paragraph
-    more = [_paragraph(part) for part in rest if "math:" in part]
+    text = generate.markdown(tables.summary(room, key, formulas=True))
+    written = inspect.getdoc((OBJECTIVES if room == "objectives" else LEARNERS)[key]) or ""
+    more = [_paragraph(part) for part in _later(written) if "math:" in part]
+    if "c_i" in " ".join([text, *more]) and key != "nt_xent":
+        (contrast,) = re.findall(r":math:`(c_i = [^`]*)`", inspect.getdoc(nt_xent) or "")
+        more.append(f"with the contrast ${' '.join(contrast.split())}$ of anchor i against the other embeddings.")
     return "\n\n".join([f"## Formula\n\n`{key}`: {text}", *more])
+
+
+def _later(written: str | None) -> list[str]:
+    """The paragraphs of a docstring between its first one and its references."""
+    return (written or "").split("\n\nReferences:")[0].split("\n\n")[1:]
 
 
 def _paragraph(text: str) -> str:
@@ -101,15 +126,29 @@ def _paragraph(text: str) -> str:
 
 
 def _defaults(name: str, row: Method) -> str:
-    changed = [
-        (field.name, getattr(row, field.name))
-        for field in dataclasses.fields(row)
-        if field.name not in ("objective", "paper", "hyperparameters", "learner", "labels")
-    ]
-    lines = [f"| `objective.{key}` | {_code(value)} |" for key, value in row.hyperparameters.items()]
-    lines += [f"| `{key}` | {_code(value)} |" for key, value in changed]
-    help_line = f"`vergence train --method {name} --help` shows what may be changed, with meanings."
-    return "\n".join(["## Defaults", "", "| setting | value |", "|---|---|", *lines, "", help_line])
+    """What the row sets or takes, each under the option that changes it; what plays no part is left out."""
+    settings = {
+        f"--objective.{key.replace('_', '-')}": (row.hyperparameters.get(key, parameter.default), parameter.meaning)
+        for key, parameter in row.declared().items()
+        if row.hyperparameters.get(key, parameter.default) not in (None, tables.REQUIRED)
+    }
+    plain = {field.name: field.default for field in dataclasses.fields(Method)}
+    for key, meaning in HEADS.items():
+        kept = (getattr(row, key) != plain[key] and getattr(row, key)) or (key == "projector" and row.objective)
+        if kept or (key == "momentum" and row.target == "momentum"):
+            settings[f"--heads.{key.replace('_', '-')}"] = (getattr(row, key), meaning)
+    settings["--encoder"] = (row.encoder, "the backbone; auto takes one that suits the data")
+    settings["--views"] = (row.views, "how a sample becomes views; auto takes those that suit the data")
+    settings |= {f"--view.{key}": (value, "an option of the views") for key, value in row.view.items()}
+    settings["--optim.learning-rate"] = (row.learning_rate, "of AdamW; never rescaled by the batch")
+    lines = [f"| `{key}` | {_given(value)} | {generate.cell(told)} |" for key, (value, told) in settings.items()]
+    help_line = f"`vergence train --method {name} --help` shows all that may be changed."
+    return "\n".join(["## Defaults", "", "| option | value | meaning |", "|---|---|---|", *lines, "", help_line])
+
+
+def _given(value: object) -> str:
+    """A value as it is written on the command line."""
+    return f"`{' '.join(map(str, value))}`" if isinstance(value, tuple) and value else _code(value).replace("'", "")
 
 
 def _scale(row: Method) -> str:
@@ -117,54 +156,76 @@ def _scale(row: Method) -> str:
         return (
             "## Thermometer\n\nIts loss has no known value at chance or floor: the doctor judges the embeddings alone."
         )
-    try:
-        read = thermometer(row.objective, n=BATCH, d=WIDTH, **row.reading())
-    except (TypeError, ValueError):
-        return ""
+    width = row.prototypes or (row.projector or (WIDTH,))[-1] or WIDTH
+    what = "prototypes" if row.prototypes else "dimensions"
+    read = thermometer(row.objective, n=BATCH, d=width, **row.reading())
+    if read.chance == read.floor:
+        return (
+            f"## Thermometer\n\nThe loss is **{read.chance:g}** when all embeddings coincide, and nothing can be below "
+            "that: collapse and success look alike. Watch the embeddings: `vergence doctor RUN`, or the effective rank "
+            "in the log."
+        )
+    own = " ".join(f"--{key.replace('_', '-')} {value}" for key, value in row.reading().items())
+    size = f"--batch {BATCH}" + (f" --width {width}" if width != WIDTH else "")
+    asked = " ".join(filter(None, [f"vergence doctor --objective {row.objective}", size, own]))
     return (
-        f"## Thermometer\n\nIn a batch of {BATCH} with {WIDTH} dimensions the loss is **{read.chance:.4f}** when all "
-        f"embeddings coincide (chance) and never below **{read.floor:.4f}** (floor). Read yours:\n\n"
-        f"```bash\nvergence doctor --objective {row.objective} --batch {BATCH} "
-        f"--loss {(read.chance + read.floor) / 2:.3f}\n```"
+        f"## Thermometer\n\nIn a batch of {BATCH} with {width} {what} the loss is **{read.chance:.4g}** when all "
+        f"embeddings coincide (chance) and never below **{read.floor:.4g}** (floor). Read yours, here one halfway:\n\n"
+        f"```bash\n{asked} --loss {(read.chance + read.floor) / 2:.4g}\n```"
     )
 
 
 def _measured(name: str) -> str:
-    """The rows of the measured tables that are about a method."""
-    found, heading, head = [], "", ""
+    """The rows of the measured tables that are about a method: one table, a line for each budget."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    heading, head = "", []
     for line in (HERE / "methods_measured.md").read_text(encoding="utf-8").splitlines():
         heading = line.lstrip("# ") if line.startswith("## ") else heading
-        head = line if line.startswith("| method |") else head
+        head = _cells(line) if line.startswith("| method |") else head
         if re.match(rf"\| `?{name}`? \|", line):
-            found += [f"{heading}:", "", head, "|" + "---|" * (head.count("|") - 1), line, ""]
-    if not found:
+            row = dict(zip(head, _cells(line), strict=True))
+            kept = [key for key in head[1:] if key not in FOLDED]
+            found.setdefault(tuple(kept), []).append(f"| {heading} | {' | '.join(row[key] for key in kept)} |")
+    told = [
+        "\n".join([f"| | {' | '.join(head)} |", "|---|" + "---|" * len(head), *rows, ""])
+        for head, rows in found.items()
+    ]
+    words = "All of them, with geometry: [every method, measured](../../methods_measured.md)."
+    if not told:
         words = "Not measured yet beside the others; see [every method, measured](../../methods_measured.md)."
-        return f"## Measured\n\n{words}"
-    return "\n".join(["## Measured", "", *found, "All of them: [every method, measured](../../methods_measured.md)."])
+    return "\n".join(["## Measured", "", *told, words])
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
 
 
 def _failure(row: Method) -> str:
     words, faults = FAILURES[_family(row)]
-    lines = []
-    for fault in faults:
-        for key, detector in FAULTS.items():
-            if fault in (key, key.replace("_", " ")):
-                told = " ".join((inspect.getdoc(detector) or "").split("\n\n")[0].split())
-                lines.append(f"| {fault} | {generate.markdown(told)} |")
-    table = ["", "| the doctor says | when |", "|---|---|", *lines] if lines else []
-    return "\n".join(["## How it fails", "", words, *table])
+    told = {fault: " ".join((inspect.getdoc(FAULTS[fault]) or "").split("\n\n")[0].split()) for fault in faults}
+    lines = [f"| {fault} | {generate.markdown(text)} |" for fault, text in told.items()]
+    return "\n".join(["## How it fails", "", words, "", "| the doctor says | when |", "|---|---|", *lines])
 
 
 def _family(row: Method) -> str:
     if row.objective is None:
-        return "own"
-    if row.objective in ("negative_cosine",) or (row.target != "online" and not row.queue and row.predictor):
-        return "asymmetry" if row.objective == "negative_cosine" else "negatives"
-    return "statistics" if row.objective in ("barlow_twins", "vicreg", "lejepa") else "negatives"
+        return "bound" if row.learner == "infomax" else "own"
+    if row.prototypes:
+        return "prototypes"
+    if row.objective == "negative_cosine":
+        return "asymmetry"
+    return "statistics" if row.objective in STATISTICS else "negatives"
 
 
 def _start(name: str) -> str:
-    return f"## Start\n\n```bash\nvergence train --data digits --method {name} --epochs 2 --run runs/{name}\n```"
+    data = TRIED_ON.get(name, "digits")
+    note = {
+        "clip": "\n\n`photos` is a folder of images with a `captions.csv` (columns `file` and `caption`).",
+        "simcse": "\n\n`sentences.tsv` has a text on each line.",
+        "quick_thought": "\n\n`sentences.tsv` has a text on each line, in the order in which they were written.",
+    }.get(name, "")
+    command = f"vergence train --data {data} --method {name} --epochs 2 --run runs/{name}"
+    return f"## Start\n\n```bash\n{command}\n```{note}"
 
 
 def _code(value: object) -> str:
@@ -172,6 +233,9 @@ def _code(value: object) -> str:
 
 
 # Reference
+
+
+DEFAULTS = {"None": "none", "False": "off"}  # what a reader of a command line calls them
 
 
 def verbs() -> str:
@@ -183,7 +247,8 @@ def verbs() -> str:
         for name, parameter in tables.parameters("stages", verb).items():
             if name in ("settings", "options", "hyperparameters"):
                 continue
-            shown = "required" if parameter.default is tables.REQUIRED else _code(parameter.default)
+            shown = DEFAULTS.get(str(parameter.default)) or _code(parameter.default)
+            shown = "required" if parameter.default is tables.REQUIRED else shown
             option = f"`{name.upper()}`" if parameter.positional else f"`--{name.replace('_', '-')}`"
             lines.append(f"| {option} | {shown} | {generate.cell(parameter.meaning)} |")
         if verb == "train":
@@ -236,19 +301,3 @@ def names_of(room: str) -> str:
     module = importlib.import_module(f"vergence.{room}")
     imported = "\n   :imported-members:" if hasattr(module, "__all__") else ""
     return f"# vergence.{room}\n\n```{{eval-rst}}\n.. automodule:: vergence.{room}\n   :members:{imported}\n```\n"
-
-
-def others() -> str:
-    """Every page that lies in docs/ and has no place elsewhere, so that none is lost."""
-    placed = (
-        "".join(path.read_text(encoding="utf-8") for path in HERE.glob("*/index.md")) + (HERE / "index.md").read_text()
-    )
-    loose = [
-        path.stem for path in sorted(HERE.glob("*.md")) if f"/{path.stem}\n" not in placed and path.stem != "index"
-    ]
-    listed = "\n".join(f"../{name}" for name in loose)
-    return (
-        f"# More\n\n```{{toctree}}\n\n{listed}\n```\n"
-        if loose
-        else "---\norphan: true\n---\n\n# More\n\nNothing yet.\n"
-    )

@@ -179,7 +179,7 @@ def test_what_training_gave_is_told_first(tmp_path):
 
 @pytest.mark.parametrize(
     ("low", "high", "words"),
-    [(-0.02, 0.04, "changed nothing that can be told (+1.0 points)"), (-0.09, -0.01, "lost 5.0 points")],
+    [(-0.02, 0.04, "made no certain difference: +1.0 points over"), (-0.09, -0.01, "lost 5.0 points")],
 )
 def test_a_gain_that_may_be_nothing_is_not_called_one(low, high, words, tmp_path):
     middle = (low + high) / 2

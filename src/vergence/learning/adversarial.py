@@ -17,7 +17,10 @@ from vergence.methods import Method
 
 
 def bigan(method: Method, problem: Problem, *, latent: int = 50, hidden: int = 1024) -> nn.Module:
-    """A generator and an encoder that a discriminator of pairs (sample, latent) cannot tell apart.
+    r"""A generator and an encoder that a discriminator of pairs (sample, latent) cannot tell apart.
+
+    :math:`\min_{G,E} \max_D \mathbb{E} \log D(x, E(x)) + \mathbb{E} \log(1 - D(G(z), z))`, with the labels swapped for
+    G and E, so that their gradient does not fade.
 
     All three are perceptrons with two hidden layers, as the authors' for digits, but for the encoder, which is yours.
 

@@ -31,9 +31,11 @@ def infomax(
     critic: Literal["bilinear", "separable", "concat"] = "bilinear",
     target: float | None = None,
 ) -> nn.Module:
-    """Two encoders and a critic that raise a bound I on the information between two views, or bring it to a target t.
+    r"""Two encoders and a critic that raise a bound I on the information between two views, or bring it to a target t.
 
-    The loss is -I, or ``|I - t|``: at equal information, what else differs decides how good the features are.
+    The loss is :math:`-I`, or :math:`\lvert I - t \rvert`; by InfoNCE, with the critic's scores s of n pairs,
+    :math:`I = \frac1n \sum_i \log \frac{e^{s_{ii}}}{\frac1n \sum_j e^{s_{ij}}} \le \log n`. At equal
+    information, what else differs decides how good the features are.
 
     References:
         Tschannen et al. (2020), Sec. 3. https://arxiv.org/abs/1907.13625

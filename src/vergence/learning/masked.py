@@ -22,11 +22,12 @@ BLOCKS, BLOCK_AREA = 4, 0.175  # of I-JEPA: four targets, each from .15 to .2 of
 def mae(
     method: Method, problem: Problem, *, masked: float = 0.75, decoder_width: int = 64, decoder_depth: int = 2
 ) -> nn.Module:
-    """Masked auto-encoder: a ViT encodes a quarter of the patches, a small decoder predicts the pixels of the others.
+    r"""Masked auto-encoder: a ViT encodes a quarter of the patches, a small decoder predicts the pixels of the others.
 
-    The targets are the pixels of each patch less their mean, divided by their deviation: a loss of 1 is what a decoder
-    that knows nothing has. Nothing is contrasted, and nothing prevents collapse but the pixels themselves; what is
-    aligned is what two masks of one image have in common.
+    The mean of :math:`(\hat x - x)^2` over the pixels of hidden patches. The targets x are the pixels of a patch less
+    their mean, divided by their deviation: a loss of 1 is what a decoder that knows nothing has. Nothing is contrasted,
+    and nothing prevents collapse but the pixels themselves; what is aligned is what two masks of one image have in
+    common.
 
     References:
         He et al. (2022). https://arxiv.org/abs/2111.06377
@@ -44,7 +45,10 @@ def i_jepa(
     decoder_depth: int = 2,
     target_momentum: float = 0.996,
 ) -> nn.Module:
-    """I-JEPA: from part of an image, predict what a moving average of the encoder makes of four blocks of it.
+    r"""I-JEPA: from part of an image, predict what a moving average of the encoder makes of four blocks of it.
+
+    The mean of :math:`\ell(\hat h - \bar h)` over the patches of the blocks, with Huber's :math:`\ell` and targets
+    :math:`\bar h` of mean 0 and deviation 1 in each patch.
 
     Simpler than the paper: the blocks are squares of .175 of the image, where the authors draw areas from .15 to .2 and
     aspects from .75 to 1.5; and the context is as many of the other patches as every image has, where the authors take

@@ -20,7 +20,10 @@ TO_XYZ = ((0.4339, 0.3762, 0.1899), (0.2126, 0.7152, 0.0722), (0.0177, 0.1095, 0
 
 
 def rotation(method: Method, problem: Problem) -> nn.Module:
-    """Predict by which of four right angles an image was turned.
+    r"""Predict by which of four right angles an image was turned.
+
+    The cross-entropy :math:`-\frac{1}{4n} \sum_{i,r} \log p_r(\mathrm{turn}_r(x_i))`: log 4 = 1.386 for a network that
+    knows nothing.
 
     References:
         Gidaris et al. (2018). https://arxiv.org/abs/1803.07728
@@ -31,8 +34,9 @@ def rotation(method: Method, problem: Problem) -> nn.Module:
 
 
 def colorization(method: Method, problem: Problem, *, cells: int = 4) -> nn.Module:
-    """Predict the colors of an image from its lightness, as classes of CIE ab.
+    r"""Predict the colors of an image from its lightness, as classes of CIE ab.
 
+    The cross-entropy :math:`-\frac1n \sum_i \frac1C \sum_c \log p_c(\mathrm{color}_{ic})` over C cells of each image.
     Coarser than the paper: the authors color every pixel by a deep decoder, share a pixel's color among the five
     nearest of the 313 bins that a display can show, and weigh rare colors up. Our encoders end in one vector, so a
     linear layer colors a grid of cells by its mean, in the nearest of all 529 bins, and all colors weigh the same.

@@ -12,7 +12,10 @@ from vergence.methods import Method
 
 
 def classifier(method: Method, problem: Problem) -> nn.Module:
-    """A linear classifier on the representation, trained with the labels by cross-entropy."""
+    r"""A linear classifier on the representation, trained with the labels by cross-entropy.
+
+    :math:`-\frac1n \sum_i \log p_{y_i}(x_i)`: log of the number of classes for a network that knows nothing.
+    """
     if problem.classes < 2:
         raise ValueError(f"A classifier needs labels of at least 2 classes; the data has {problem.classes}.")
     return Classifier(method, problem.encoder(0), classes=problem.classes)

@@ -120,9 +120,11 @@ def linear_contrastive(z1: Embedding, z2: Embedding, *, weight: float = 1.0) -> 
 
 
 def two_modal(z1: Embedding, z2: Embedding, *, temperature: float | Scalar = 0.07) -> Scalar:
-    """InfoNCE both ways between two modalities, as CLIP: the mean of ``info_nce(z1, z2)`` and ``info_nce(z2, z1)``.
+    r"""InfoNCE both ways between two modalities, as CLIP: the mean of ``info_nce(z1, z2)`` and ``info_nce(z2, z1)``.
 
-    The scores are computed once. CLIP learns its temperature: ``Objective("two_modal", learnable=("temperature",))``.
+    :math:`-\frac{1}{2n} \sum_i \log \frac{e^{s_{ii}}}{\sum_j e^{s_{ij}}} + \log \frac{e^{s_{ii}}}{\sum_j e^{s_{ji}}}`
+    with the scores :math:`s_{ij} = z_{1i} \cdot z_{2j} / T`, which are computed once. CLIP learns its temperature:
+    ``Objective("two_modal", learnable=("temperature",))``.
 
     References:
         Radford et al. (2021), Fig. 3. https://arxiv.org/abs/2103.00020

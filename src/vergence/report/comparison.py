@@ -93,12 +93,18 @@ def _accuracies(records: dict[str, Record], label_free: Sequence[str] = (), titl
         side_by_side(_differences(records), _against_time(records)),
         side_by_side(
             table(headings, trained, caption="Frozen features of the trained encoders") if trained else None,
-            paragraph("Without labels, the score that is known to work first:") + bullets(label_free)
-            if label_free
-            else None,
+            _without_labels(label_free),
         ),
         details("The baselines", table(headings, others)) if others else None,
     )
+
+
+def _without_labels(said: Sequence[str]) -> Markup | None:
+    """What scores that need no labels say: the one that is known to work, and the others behind a fold."""
+    if not said:
+        return None
+    others = details(f"{len(said) - 1} other scores", bullets(said[1:])) if len(said) > 1 else Markup("")
+    return paragraph("Without labels, by the score that is known to work:") + bullets(said[:1]) + others
 
 
 def _differences(records: dict[str, Record]) -> Markup | None:

@@ -52,7 +52,7 @@ def findings(record: Record) -> Section | None:
 def _recommendations(record: Record) -> Markup | None:
     """What to change: each piece of advice with the measurement behind it and the override that does it."""
     cells = [[row.sentence, row.measurement, row.override] for row in record.results.recommendations]
-    return table(["what to change", "because", "override"], cells) if cells else None
+    return table(["advice", "read from", "option"], cells) if cells else None
 
 
 def learning(record: Record) -> Section | None:
@@ -120,12 +120,12 @@ def geometry(record: Record) -> Section | None:
 def _card_value(record: Record, name: str) -> str:
     """A leading number with its interval and, where it has one, its end of the scale."""
     entry = record.results.diagnostics[name]
-    ends = {"uniformity": entry.more.get("floor"), "effective_rank": len(record.results.singular_values) or None}
-    end = ends.get(name)
-    words = {"uniformity": "floor", "effective_rank": "of"}
-    scale = f" {words[name]} {shown(float(end)) if isinstance(end, float) else end}" if end is not None else ""
     between = _interval(entry, lambda value: f"{value:.3g}")
-    return f"{entry.value:.3g}{scale}" + (f" ({between})" if between else "")
+    value, interval = f"{entry.value:.3g}", f" ({between})" if between else ""
+    floor, width = entry.more.get("floor"), len(record.results.singular_values)
+    if name == "uniformity" and floor is not None:
+        return f"{value}{interval}, floor {shown(floor)}"
+    return f"{value} of {width}{interval}" if name == "effective_rank" and width else f"{value}{interval}"
 
 
 def _title(name: str, entry: Number) -> str:
@@ -138,7 +138,7 @@ def _titled(name: str, entry: Number) -> Markup:
 
 def certificates(record: Record) -> Section | None:
     """Inequalities of the theory with both sides measured; a violated one is a finding."""
-    rows = record.results.certificates
+    rows = sorted(record.results.certificates, key=lambda row: row.verdict == "vacuous")  # what says something first
     cells = [[row.statement, row.verdict, row.left, row.right, row.slack, row.source, row.assumptions] for row in rows]
     keys = ["statement", "verdict", "left", "right", "slack", "source", "assumptions"]
     listing = table(keys, cells) if cells else None

@@ -30,8 +30,9 @@ def worth(results: Results) -> list[str]:
     if gain is None:
         return list(_unpaired(results))
     points = 100 * gain.value
-    verb = "gained" if gain.low > 0 else "lost" if gain.high < 0 else "changed nothing that can be told"
-    amount = f"{verb} {abs(points):.1f} points" if gain.low > 0 or gain.high < 0 else f"{verb} ({points:+.1f} points)"
+    amount = f"{'gained' if points > 0 else 'lost'} {abs(points):.1f} points"
+    if gain.low <= 0 <= gain.high:
+        amount = f"made no certain difference: {points:+.1f} points"
     others = [each for each in results.gains if each.classifier == gain.classifier and each.over != gain.over]
     beside = "".join(f"; {each.over} {percent(each.second)}" for each in others)
     between = f"95 % of the gain between {100 * gain.low:.1f} and {100 * gain.high:.1f}"

@@ -13,6 +13,8 @@ from vergence.runs import results, sentences
 from vergence.runs.results import TRAINED, Answer, Results
 from vergence.runs.run import Run, write_bytes
 
+FEWEST_RANKED = 4  # runs: the interval of a rank correlation over fewer goes from -1 to 1
+
 
 def compare(runs: tuple[Path, ...], *, output: Path | None = None) -> Answer:
     """Set several runs side by side: accuracies, thermometers, geometry, and the settings in which they differ.
@@ -120,6 +122,8 @@ def order(ranking: Ranking) -> str:
     """The runs from best to worst by a score, and how well it agrees with the probe."""
     line = f"By {ranking.score}{' (experimental)' * ranking.experimental}: {' > '.join(ranking.runs)}"
     if ranking.agreement is None or ranking.interval is None or math.isnan(ranking.agreement):
+        return line
+    if len(ranking.runs) < FEWEST_RANKED:
         return line
     low, high = ranking.interval
     return f"{line} (rank correlation with the probe {ranking.agreement:.2f} [{low:.2f}, {high:.2f}])"

@@ -61,6 +61,8 @@ def train(
     settings = configs.given(settings, **options)
     with launch.Signals(patient=False, saying=lambda: "Stopped before training began; nothing was changed."):
         together = launch.joined()
+        if not quiet and collectives.rank() == 0:
+            print(f"Reading {settings.data}", file=sys.stderr, flush=True)
         usable = precision.usable(settings, assembly.device(settings))
         stored = tokens.stored(Path(run)) if resume else None
         parts = assembly.assemble(usable, start=not (resume and Run(run).saved), tokens=stored)
@@ -108,7 +110,8 @@ def opening(parts: Assembled) -> str:
     reasons = Counter(reason for _, reason in samples.skipped)
     skipped = "".join(f" {count} skipped: {reason}." for reason, count in reasons.most_common(3))
     return (
-        f"{samples}; {len(parts.test):,} more held out.{skipped} {config.method} with {config.encoder} "
+        f"{samples}; {len(parts.validation):,} more to watch training by, {len(parts.test):,} to judge it at the end."
+        f"{skipped} {config.method} with {config.encoder} "
         f"({weights / 1e6:.1f} M weights), views {parts.recipe.description}, {config.epochs} epochs in batches of "
         f"{config.batch}."
     )
