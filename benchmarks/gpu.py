@@ -27,11 +27,12 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor, distributed, nn
 
+from peers import declare_operators
 from vergence import config as configs
 from vergence.data import Samples
 from vergence.learning import collectives, loop, optimizers
 from vergence.objectives import nt_xent, pairwise, two_modal
-from vergence.runs import assembly
+from vergence.runs import assembly, compute, precision
 
 WIDTH = 128  # SimCLR's embeddings
 SIZES = (1024, 4096, 16384, 65536)
@@ -99,13 +100,13 @@ def kernels(device: torch.device, sizes: tuple[int, ...]) -> None:
 
 def losses(device: torch.device) -> dict[str, tuple[Callable[[Tensor, Tensor], Tensor], tuple[torch.dtype, ...]]]:
     """Two embeddings to a loss, by name; what is not installed is left out."""
-    both = (torch.float32, torch.bfloat16)
+    both = (torch.float32, torch.bfloat16) if precision.works(device) else (torch.float32,)
     found: dict[str, tuple[Callable[[Tensor, Tensor], Tensor], tuple[torch.dtype, ...]]] = {}
     triton = device.type == "cuda" and find_spec("triton") is not None
     for kernel in ("triton", "torch") if triton else ("torch",):
         found[f"NT-Xent, ours, {kernel}"] = with_kernel(kernel, lambda a, b: nt_xent(a, b, temperature=0.1)), both
     found["NT-Xent, dense"] = dense_nt_xent, both
-    if find_spec("lightly"):
+    if with_lightly():
         from lightly.loss import NTXentLoss
 
         found["NT-Xent, lightly"] = NTXentLoss(temperature=0.1), both
@@ -116,12 +117,28 @@ def losses(device: torch.device) -> dict[str, tuple[Callable[[Tensor, Tensor], T
 
         found["CLIP, open_clip"] = (lambda a, b: ClipLoss()(unit(a), unit(b), 10.0)), both
     if find_spec("inf_cl") and device.type == "cuda":
-        from inf_cl import cal_flash_loss
-
-        labels = lambda a: torch.arange(len(a), device=a.device)
-        flash = lambda a, b: cal_flash_loss(unit(a), unit(b), labels(a), torch.tensor(10.0, device=a.device)).mean()
-        found["CLIP, Inf-CL"] = flash, (torch.float32,)
+        found["CLIP, Inf-CL"] = inf_cl, (torch.float32,)
     return found
+
+
+def with_lightly() -> bool:
+    """Whether lightly can be imported; its torchvision may lack compiled operators beside a CPU torch."""
+    if not find_spec("lightly"):
+        return False
+    try:
+        import torchvision  # noqa: F401
+    except RuntimeError:
+        declare_operators()
+    return True
+
+
+def inf_cl(a: Tensor, b: Tensor) -> Tensor:
+    """Both directions, as the others compute; a head as wide as the rows, where theirs of 256 would not divide them."""
+    from inf_cl import cal_flash_loss
+
+    labels, scale = torch.arange(len(a), device=a.device), torch.full((), 10.0, device=a.device)
+    ways = (cal_flash_loss(x, y, labels, scale, head_dim=WIDTH) for x, y in ((unit(a), unit(b)), (unit(b), unit(a))))
+    return torch.stack([way.mean() for way in ways]).mean()
 
 
 def with_kernel(name: str, loss: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
@@ -206,21 +223,23 @@ def trainings(device: torch.device, *, small: bool) -> None:
     print("|---|---:|---:|---:|---:|---:|---:|---:|")
     for encoder, pixels, batch in plan:
         steps = 3 if small else 20
-        ways = [("float32", {}), ("float32", {"matmul": "high"}), ("bfloat16", {"matmul": "high"})]
-        cells = [trained(encoder, pixels, batch, device, steps, precision, options) for precision, options in ways]
         compiled = {"matmul": "high", "compile": "default"}
-        cells.append(
-            "-" if device.type == "cpu" else trained(encoder, pixels, batch, device, steps, "bfloat16", compiled)
-        )
+        ways = [
+            ("float32", {}),
+            ("float32", {"matmul": "high"}),
+            ("bfloat16", {"matmul": "high"}),
+            ("bfloat16", compiled),
+        ]
+        cells = [trained(encoder, pixels, batch, device, steps, kind, options) for kind, options in ways]
         cells.append(peer(encoder, pixels, batch, device, steps))
         print(f"| {encoder} | {pixels} | {batch} | {' | '.join(cells)} |", flush=True)
     print()
 
 
-def trained(
-    encoder: str, pixels: int, batch: int, device: torch.device, steps: int, precision: str, options: dict
-) -> str:
-    """Images a second of our loop, after a fifth of the steps."""
+def trained(encoder: str, pixels: int, batch: int, device: torch.device, steps: int, kind: str, options: dict) -> str:
+    """Images a second of our loop, after a fifth of the steps; compiling for a processor would take minutes."""
+    if (kind == "bfloat16" and not precision.works(device)) or (device.type == "cpu" and "compile" in options):
+        return "-"
     x = torch.randint(0, 256, (batch * steps, 3, pixels, pixels), dtype=torch.uint8)
     settings = {
         "data": "digits",
@@ -231,12 +250,10 @@ def trained(
         "batch": batch,
     }
     config = configs.given(
-        **settings, device=str(device), precision=precision, compute=options, watching={"every": 0}, track=()
+        **settings, device=str(device), precision=kind, compute=options, watching={"every": 0}, track=()
     )
     try:
         parts = assembly.assemble(config, Samples(x, "image"))
-        from vergence.runs import compute
-
         recipe = compute.compiled(parts.learner, parts.recipe, parts.config.compute)
         optimizer = optimizers.optimizer(parts.learner, parts.config.optim)
         with memory(device) as took:
@@ -250,7 +267,7 @@ def trained(
 
 def peer(encoder: str, pixels: int, batch: int, device: torch.device, steps: int) -> str:
     """Images a second of the same encoder with lightly's loss and projector, on views already on the device."""
-    if not find_spec("lightly"):
+    if not with_lightly():
         return "-"
     from lightly.loss import NTXentLoss
     from lightly.models.modules import SimCLRProjectionHead
@@ -265,9 +282,11 @@ def peer(encoder: str, pixels: int, batch: int, device: torch.device, steps: int
         torch.rand(batch, 3, pixels, pixels, device=device).to(memory_format=torch.channels_last) for _ in range(2)
     ]
 
+    half = precision.works(device)
+
     def fitting() -> Iterator[None]:
         for _ in range(steps):
-            with torch.autocast(device.type, dtype=torch.bfloat16):
+            with torch.autocast(device.type, dtype=torch.bfloat16, enabled=half):
                 value = loss(*(model(view) for view in views))
             value.backward()
             optimizer.step()
@@ -276,7 +295,7 @@ def peer(encoder: str, pixels: int, batch: int, device: torch.device, steps: int
 
     with memory(device) as took:
         rate = per_second(fitting(), batch, steps, device)
-    return f"{rate:,.0f}" + (f" ({took[0]:,.0f})" if device.type == "cuda" else "")
+    return f"{rate:,.0f}" + (f" ({took[0]:,.0f})" if device.type == "cuda" else "" if half else " (float32)")
 
 
 def per_second(fitting: Iterator[object], batch: int, steps: int, device: torch.device) -> float:

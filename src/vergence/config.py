@@ -148,6 +148,8 @@ class Compute:
     """Only operations whose sums have one order: equal weights on a GPU each time, more slowly."""
     read_every: int = 0
     """Steps between readings of the loss, which wait for the device; 0 is 50 on accelerators and 1 on processors."""
+    threads: int = 0
+    """Threads of the processor; 0 tries one, half and all for a few steps, and records the number that was faster."""
 
     def interval(self, device: str) -> int:
         """Steps between two readings of the loss on a type of device."""

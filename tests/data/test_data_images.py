@@ -5,7 +5,7 @@ import pytest
 import torch
 from PIL import Image
 
-from vergence.data import batches_of, load
+from vergence.data import batches_of, images, load
 from vergence.data.images import pixels
 
 RED, GREEN, BLUE, WHITE = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)
@@ -181,6 +181,12 @@ def test_a_folder_larger_than_the_budget_is_decoded_batch_by_batch(photos):
     assert not isinstance(stored.x, torch.Tensor)
     indices = torch.tensor([8, 0, 3])
     torch.testing.assert_close(stored.x[indices], held.x[indices], rtol=0, atol=0)
+
+
+def test_a_limit_opens_no_more_files_than_it_keeps(photos, monkeypatch):
+    opened, plain = [], images._opened
+    monkeypatch.setattr(images, "_opened", lambda files, index: (opened.append(index), plain(files, index))[1])
+    assert len(load(f"folder:{photos}", limit=4)) == len(opened) == 4
 
 
 def test_loader_workers_can_decode(photos):

@@ -1,6 +1,7 @@
 """Nothing assumes the processor: all runs on a stand-in device that refuses to mix and counts what waits for it."""
 
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ from vergence import features
 from vergence.config import Compute, Optim
 from vergence.counters import sample_keys
 from vergence.data import Samples
-from vergence.diagnostics import measure
+from vergence.diagnostics import DIAGNOSTICS, diagnose
 from vergence.encoders import build
 from vergence.learning import ahead, loop, optimizers
 from vergence.methods import METHODS
@@ -32,6 +33,8 @@ SAMPLES = {
     "text": torch.randint(1, 50, (6, 12), generator=torch.Generator().manual_seed(0)),
 }
 SAMPLES["any"] = SAMPLES["vector"]
+NEEDS_NEGATIVES = {"effective_negatives", "false_negatives", "vanished_float16", "vanished_float32"}
+NEEDS_PROTOTYPES = {"prototypes_used", "student_entropy", "teacher_entropy"}
 
 
 def here(x):
@@ -146,16 +149,27 @@ def test_a_learned_temperature_is_not_read_without_triton_either(device):
     assert not device.waits, [str(wait) for wait in device.waits]
 
 
-def test_diagnostics_take_rows_of_the_device(device):
+@pytest.mark.parametrize("objective", ["nt_xent", "dino"])
+def test_a_diagnosis_copies_each_tensor_once_and_says_what_it_says_here(objective, device):
+    """Every row of DIAGNOSTICS and FAULTS whose arguments are there; some belong to the other objective."""
     generator = torch.Generator().manual_seed(0)
-    h, z1 = torch.randn(60, 12, generator=generator), torch.randn(60, 6, generator=generator)
-    z2, labels = z1 + 0.1 * torch.randn(60, 6, generator=generator), torch.arange(60) % 3
-    ours = measure(device.put(h), z1=device.put(z1), z2=device.put(z2), labels=device.put(labels))
-    theirs = measure(h, z1=z1, z2=z2, labels=labels)
-    assert ours.keys() == theirs.keys()
-    assert len(ours) > 20
-    assert {name: str(value) for name, value in ours.items()} == {name: str(value) for name, value in theirs.items()}
-    assert len(device.waits) == 4, "one copy of each tensor"
+    h, z1, words = (torch.randn(300, d, generator=generator) for d in (12, 6, 2))
+    z2, labels = z1 + 0.1 * torch.randn(300, 6, generator=generator), torch.arange(300) % 3
+    weights = {"0.weight": torch.randn(6, 12, generator=generator), "0.bias": torch.zeros(6)}
+    here = {"h": h, "z1": z1, "z2": z2, "labels": labels, "words": words}
+    away = {name: device.put(value) for name, value in here.items()}
+    moved = {name: device.put(value) for name, value in weights.items()}
+    known = {"objective": objective, "loss": 3.0, "batch": 64}
+    ours, theirs = (diagnose(**x, projector=y, **known) for x, y in ((away, moved), (here, weights)))
+    assert len(device.waits) == len(here) + len(weights), [str(wait) for wait in device.waits]
+    assert rounded(ours) == rounded(theirs)
+    elsewhere = NEEDS_NEGATIVES if objective == "dino" else NEEDS_PROTOTYPES
+    assert set(DIAGNOSTICS) - set(ours.measured) == {"accuracy_without_copies"} | elsewhere  # there are no copies
+
+
+def rounded(diagnosis):
+    """What a diagnosis says, with numbers to eight digits: sums may differ by where the rows lie in memory."""
+    return re.sub(r"-?\d+\.\d+(e-?\d+)?", lambda found: f"{float(found[0]):.8g}", str(diagnosis))
 
 
 def test_features_wait_twice_a_chunk_for_samples_in_and_rows_out(device, monkeypatch):

@@ -128,6 +128,8 @@ def gather(h: Array, **values: Any) -> Given:
 
 
 def _read(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _read(one) for name, one in value.items()}
     return value.cpu() if isinstance(value, Tensor) and value.device.type != "cpu" else value
 
 

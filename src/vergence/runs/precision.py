@@ -23,7 +23,7 @@ PATIENCE = 300  # seconds for a process that imports torch on a busy machine
 
 def usable(config: Config, device: torch.device) -> Config:
     """The config, with float32 in place of a precision that would kill the process; the run records what was used."""
-    if config.precision not in ("bfloat16", "float16") or device.type != "cpu" or not lists_amx() or survives(TRIAL):
+    if config.precision not in ("bfloat16", "float16") or works(device):
         return config
     warnings.warn(
         f"This processor lists AMX but ends programs that use it, so {config.precision} would stop the training; "
@@ -31,6 +31,11 @@ def usable(config: Config, device: torch.device) -> Config:
         stacklevel=2,
     )
     return replace(config, precision="float32")
+
+
+def works(device: torch.device) -> bool:
+    """Whether products in half precision do not end the process; tried on processors that list AMX only."""
+    return device.type != "cpu" or not lists_amx() or survives(TRIAL)
 
 
 def lists_amx() -> bool:
@@ -41,6 +46,9 @@ def lists_amx() -> bool:
 
 @cache
 def survives(program: str) -> bool:
-    """Whether a program comes to its end in a process of its own."""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=PATIENCE, check=False)
+    """Whether a program comes to its end, in time, in a process of its own."""
+    try:
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=PATIENCE, check=False)
+    except subprocess.TimeoutExpired:
+        return False
     return done.returncode == 0

@@ -23,7 +23,7 @@ from vergence.data import tokens
 from vergence.diagnostics import SCALES, alignment, effective_rank, thermometer, uniformity
 from vergence.learning import collectives, loop, optimizers, sharding
 from vergence.learning.collectives import gather
-from vergence.runs import assembly, assessment, compute, launch, precision, sentences, sharded, starting
+from vergence.runs import assembly, assessment, compute, launch, precision, sentences, sharded, starting, threads
 from vergence.runs.assembly import Assembled
 from vergence.runs.progress import After, Progress
 from vergence.runs.results import Answer
@@ -56,9 +56,9 @@ def train(
     objective may be objects: ``train(data=x, encoder=MyNet(), objective=my_loss, epochs=10)``.
     """
     launch.available(devices)
-    if resume and settings is None and (Path(run) / "config.yaml").exists():
-        settings = Run(run).config
-    settings = configs.given(settings, **options)
+    was = Run(run).config if resume and (Path(run) / "config.yaml").exists() else None
+    settings = configs.given(was if settings is None else settings, **options)
+    settings = settings if was is None else threads.recorded(settings, was)
     with launch.Signals(patient=False, saying=lambda: "Stopped before training began; nothing was changed."):
         together = launch.joined()
         if not quiet and collectives.rank() == 0:
@@ -69,6 +69,9 @@ def train(
         if len(parts.test) < 2:
             few = f"{len(parts.samples) + len(parts.test)} samples, too few to hold two of them out for the diagnosis"
             raise ValueError(f"{parts.config.data} gives {few}: about 10 are the least.")
+        choice = ""
+        if devices == 1 and not together and was is None:
+            parts, choice = threads.settled(parts)
         leads = collectives.rank() == 0
         place = Run.create(run, parts.config, overwrite=overwrite, resume=resume) if leads else Run(run)
         if leads and parts.samples.tokens is not None:
@@ -79,12 +82,12 @@ def train(
         gc.collect()
         return _train_together(place, devices, quiet=quiet)
     stoppable = launch.Signals(patient=False, saying=lambda: f"Stopped. {place.kept()}")
-    with stoppable, place.locked() if leads else nullcontext():
+    with stoppable, place.locked() if leads else nullcontext(), threads.used(parts.config.compute.threads):
         if leads:
             place.check_same(parts.config)  # another process may have overwritten it before it was locked
             begin(parts, place)
         if leads and not quiet:
-            print(opening(parts), file=sys.stderr, flush=True)
+            print("\n".join(filter(None, (opening(parts), choice))), file=sys.stderr, flush=True)
         with launch.speaking_of_loss(place.kept):
             parts = record(parts, place, leads=leads, quiet=quiet or not leads)
         if not leads:
