@@ -3,11 +3,14 @@
     python benchmarks/methods.py RUNS                                 all methods, three seeds, 20 epochs
     python benchmarks/methods.py RUNS --only simclr moco --seeds 1    some of them, one seed
     python benchmarks/methods.py RUNS --epochs 5                      another budget, kept apart from the others
+    python benchmarks/methods.py RUNS --change '{"encoder": "vit"}'   with other settings, and named after them
+    python benchmarks/methods.py RUNS --further                       judged by further training images, to choose by
     python benchmarks/methods.py RUNS --publish                       the tables of all rows, into the documents
 
 A row is written to RUNS as soon as it is measured, and rows that are there are not measured again. Data: 10,000
 training images of CIFAR-10 and of MNIST, 1,000 a class, and 2,000 held-out ones. Set VERGENCE_DATA to a folder that has
-them, or let them be fetched. Minutes are of one processor core. The captions that CLIP reads name the class.
+them, or let them be fetched. Minutes are of one processor core. The captions that CLIP reads name the class. Rows that
+the page has and RUNS has not, or with fewer seeds, stay on the page; what --further measured is not published.
 """
 
 import argparse
@@ -16,7 +19,6 @@ import json
 import re
 import statistics
 import time
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
@@ -37,6 +39,8 @@ from vergence.report.figures import canvas, legend
 from vergence.runs import assembly
 
 Row = dict[str, Any]
+Line = dict[str, str]  # a row of a table as it stands on the page, by the keys of COLUMNS, and the number of seeds
+Tables = dict[tuple[str, int], dict[str, Line]]  # by data set and epochs, the lines of the methods
 
 DATA = ("cifar10", "mnist")
 SAMPLES = 10_000
@@ -64,6 +68,10 @@ def main() -> None:
     parser.add_argument("--data", nargs="+", default=DATA, choices=DATA)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument(
+        "--change", type=json.loads, default={}, metavar="JSON", help="settings of the config to change"
+    )
+    parser.add_argument("--further", action="store_true", help="judge by 2,000 further training images")
     parser.add_argument("--publish", action="store_true")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
@@ -74,30 +82,42 @@ def main() -> None:
     for seed, data, method in itertools.product(range(options.seeds), options.data, options.only):
         if method in GRAY.get(data, ()):
             continue
-        path = options.folder / f"{data}-{re.sub('[ ,]+', '_', method)}-{options.epochs}-{seed}.json"
+        name = named(method, options.change)
+        path = options.folder / f"{data}-{_plain(name)}{'-further' * options.further}-{options.epochs}-{seed}.json"
         if not path.exists():
-            row = measured(data, method, seed=seed, epochs=options.epochs)
+            row = measured(data, method, options.change, seed=seed, epochs=options.epochs, further=options.further)
             path.write_text(json.dumps(row) + "\n", encoding="utf-8")
             print(json.dumps(row), flush=True)
 
 
-def measured(data: str, method: str, *, seed: int, epochs: int) -> Row:
-    """Train a method and measure what it learned on held-out samples."""
+def named(method: str, change: dict[str, Any]) -> str:
+    """A method, and what was changed beside its row: ``simclr, views multi_crop``."""
+    flat = {
+        f"{key}.{part}" if part else key: value
+        for key, group in change.items()
+        for part, value in (group.items() if isinstance(group, dict) else [("", group)])
+    }
+    return ", ".join([method, *[f"{key} {value}" for key, value in flat.items()]])
+
+
+def measured(data: str, method: str, change: dict[str, Any], *, seed: int, epochs: int, further: bool) -> Row:
+    """Train a method and measure what it learned on held-out samples, or on further training samples."""
     own = "random" if method in REFERENCES else method
     encoder = METHODS[own].encoder  # masked images need a ViT
-    settings = config.Config(
+    settings = config.given(config.Config(
         data=data, method=own, views=REFERENCES.get(method, "auto"), epochs=epochs, batch=BATCH[data], seed=seed,
         encoder="convnet" if encoder == "auto" else encoder, watching=config.Watching(every=0), limit=SAMPLES,
-    )  # fmt: skip
+    ), **change)  # fmt: skip
     parts = assembly.assemble(settings, captioned(data, "train"))
     began = time.process_time()
     optimizer = optimizers.optimizer(parts.learner, parts.config.optim)
     for _ in loop.fit(parts.learner, optimizer, parts.samples, parts.recipe, parts.config):
         pass
     minutes = (time.process_time() - began) / 60
-    train, test = made(parts, captioned(data, "test"), raw=method.startswith(RAW))
+    train, test = made(parts, captioned(data, "further" if further else "test"), raw=method.startswith(RAW))
     arrays = (train.h, train.labels, test.h, test.labels)
-    row: Row = {"data": data, "method": method, "seed": seed, "epochs": epochs, "minutes": minutes}
+    row: Row = {"data": data, "method": named(method, change), "seed": seed, "epochs": epochs, "minutes": minutes}
+    row |= {"further": True} if further else {}
     row |= {"probe": evaluation.linear_probe(*arrays).accuracy, "knn": evaluation.knn(*arrays).accuracy}
     row |= {"center": evaluation.nearest_center(*arrays).accuracy, "rank": effective_rank(test.h)}
     if test.z1 is not None and test.z2 is not None:
@@ -108,10 +128,19 @@ def measured(data: str, method: str, *, seed: int, epochs: int) -> Row:
 @cache
 def captioned(data: str, split: str) -> Samples:
     """The samples of a data set with the caption that CLIP's authors give to a class (Sec. 3.1.4)."""
-    samples = load(data, split=split, limit=SAMPLES)
+    samples = more(data) if split == "further" else load(data, split=split, limit=SAMPLES)
     assert samples.labels is not None
     captions = [f"a photo of a {samples.classes[label]}" for label in samples.labels]
     return replace(samples, captions=tokenized(captions, length=8))
+
+
+def more(data: str) -> Samples:
+    """2,000 training samples beside the 10,000: a larger draw begins with the smaller one, in the order of the file."""
+    everything, known = (load(data, limit=limit) for limit in (SAMPLES + SAMPLES // 5, SAMPLES))
+    seen = {bytes(image.numpy()) for image in known.x}
+    return everything.take(
+        torch.tensor([n for n, image in enumerate(everything.x) if bytes(image.numpy()) not in seen])
+    )
 
 
 def made(parts: assembly.Assembled, test: Samples, *, raw: bool) -> tuple[features.Features, features.Features]:
@@ -126,52 +155,91 @@ def made(parts: assembly.Assembled, test: Samples, *, raw: bool) -> tuple[featur
 def publish(rows: list[Row]) -> None:
     """Put the tables where the page has its marks, and the figures beside it; the words around them are a person's."""
     before, _, rest = PAGE.read_text(encoding="utf-8").partition("<!-- measured -->\n")
-    _, end, after = rest.partition("<!-- /measured -->")
-    lines = "\n".join(line for chosen in tabled(rows) for line in section(*chosen))
+    old, end, after = rest.partition("<!-- /measured -->")
+    new = tabled([row for row in rows if not row.get("further")])
+    lines = "\n".join(
+        line for chosen in merged(read(old), new).items() for line in section(*chosen, draw=chosen[0] in new)
+    )
     PAGE.write_text(f"{before}<!-- measured -->\n{lines}\n\n{end}{after}", encoding="utf-8")
 
 
-def tabled(rows: list[Row]) -> Iterator[tuple[str, int, dict[str, list[Row]]]]:
-    """For each data set and budget, the fullest first, the rows of every method, the best kNN accuracy first."""
-    counts = Counter((row["data"], row["epochs"]) for row in rows)
-    for data, epochs in sorted(counts, key=lambda pair: (pair[0], -counts[pair])):
-        methods: dict[str, list[Row]] = {}
-        for row in rows:
-            if (row["data"], row["epochs"]) == (data, epochs):
-                methods.setdefault(row["method"], []).append(row)
-        order = sorted(methods, key=lambda name: -statistics.mean(row["knn"] for row in methods[name]))
-        yield data, epochs, {name: methods[name] for name in order}
+def tabled(rows: list[Row]) -> Tables:
+    """The line of every method for each data set and budget."""
+    runs: dict[tuple[str, int], dict[str, list[Row]]] = {}
+    for row in rows:
+        runs.setdefault((row["data"], row["epochs"]), {}).setdefault(row["method"], []).append(row)
+    return {place: {name: line(own) for name, own in methods.items()} for place, methods in runs.items()}
 
 
-def section(data: str, epochs: int, methods: dict[str, list[Row]]) -> Iterator[str]:
+def line(runs: list[Row]) -> Line:
+    cells = {key: _cell([row[key] for row in runs if key in row]) for key in COLUMNS}
+    return {"seeds": str(len(runs)), **cells}
+
+
+def read(page: str) -> Tables:
+    """The tables that are on the page."""
+    found: Tables = {}
+    for text in page.splitlines():
+        if heading := re.match(r"## (\w+), [\d,]+ images, (\d+) epochs", text):
+            methods = found.setdefault((heading[1], int(heading[2])), {})
+        elif text.startswith("| ") and not text.startswith("| method"):
+            name, *cells = (cell.strip() for cell in text.strip("|").split("|"))
+            methods[name] = dict(zip(("seeds", *COLUMNS), cells, strict=True))
+    return found
+
+
+def merged(old: Tables, new: Tables) -> Tables:
+    """Old lines, but for those measured anew with as many seeds; the fullest table of a data set and the best first."""
+    found: Tables = {}
+    for place in {**old, **new}:
+        lines = dict(old.get(place, {}))
+        for name, own in new.get(place, {}).items():
+            if name not in lines or int(own["seeds"]) >= int(lines[name]["seeds"]):
+                lines[name] = own
+        found[place] = {name: lines[name] for name in sorted(lines, key=lambda name: -_figures(lines[name]["knn"])[0])}
+    return {place: found[place] for place in sorted(found, key=lambda place: (place[0], -len(found[place])))}
+
+
+def section(place: tuple[str, int], methods: dict[str, Line], *, draw: bool) -> Iterator[str]:
     """A heading, a figure where all methods are there to see, and a table."""
+    data, epochs = place
     yield f"\n## {data}, {SAMPLES:,} images, {epochs} epochs in batches of {BATCH[data]}\n"
     if RAW in methods:
         picture = f"figures/methods_{data}.png"
-        drawn(methods).savefig(PAGE.parent / picture, dpi=120, facecolor="white")
+        if draw:
+            drawn(methods).savefig(PAGE.parent / picture, dpi=120, facecolor="white")
         yield f"![kNN and linear probe of every method on {data}; the table below has the figures]({picture})\n"
     yield f"| method | seeds | {' | '.join(COLUMNS.values())} |\n|---|---|" + "---:|" * len(COLUMNS)
-    for name, runs in methods.items():
-        cells = [_cell([row[key] for row in runs if key in row]) for key in COLUMNS]
-        yield f"| {name} | {len(runs)} | {' | '.join(cells)} |"
+    for name, cells in methods.items():
+        yield f"| {name} | {' | '.join(cells.values())} |"
 
 
-def drawn(methods: dict[str, list[Row]]) -> Figure:
+def drawn(methods: dict[str, Line]) -> Figure:
     """The accuracy of every method with its deviation over seeds; lines are kNN of what needs no training."""
     figure, axes = canvas("accuracy on held-out images", "", height=1 + 0.22 * len(methods))
     for key, color, marker in (("knn", ACCENT, "o"), ("probe", CONTRAST, "D")):
-        values = [[row[key] for row in runs] for runs in methods.values()]
-        spread = [statistics.stdev(each) if len(each) > 1 else 0.0 for each in values]
+        values, spread = zip(*(_figures(cells[key]) for cells in methods.values()), strict=True)
         style: dict[str, Any] = {"fmt": marker, "color": color, "markersize": 5, "label": COLUMNS[key]}
-        axes.errorbar([statistics.mean(each) for each in values], range(len(values)), xerr=spread, **style)
-    for name, line in {RAW: "--", "random": ":"}.items():
+        axes.errorbar(values, range(len(values)), xerr=spread, **style)
+    for name, stroke in {RAW: "--", "random": ":"}.items():
         if name in methods:
-            place = statistics.mean(row["knn"] for row in methods[name])
-            axes.axvline(place, color=QUIET, linestyle=line, linewidth=1.2, label=f"kNN, {name}")
+            place = _figures(methods[name]["knn"])[0]
+            axes.axvline(place, color=QUIET, linestyle=stroke, linewidth=1.2, label=f"kNN, {name}")
     axes.set_yticks(range(len(methods)), list(methods))
     axes.set_ylim(len(methods) - 0.5, -0.5)
     legend(axes)
     return figure
+
+
+def _figures(cell: str) -> tuple[float, float]:
+    """Mean and deviation of a cell; where there is one seed, no deviation is drawn."""
+    mean, _, spread = cell.partition(" ± ")
+    return float(mean), float(spread or 0)
+
+
+def _plain(name: str) -> str:
+    """A name for a file."""
+    return re.sub(r"[^\w.]+", "_", name)
 
 
 def _cell(values: list[float]) -> str:

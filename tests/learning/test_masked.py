@@ -5,10 +5,12 @@ import pytest
 import torch
 
 from narrow import narrow, views
-from vergence.config import Config
+from vergence.config import Config, Optim
 from vergence.counters import content_keys
 from vergence.data import from_arrays
 from vergence.encoders import build
+from vergence.evaluation import knn
+from vergence.features import extract
 from vergence.learning import LEARNERS, Problem
 from vergence.learning.loop import fit, restore, state
 from vergence.learning.masked import _targets
@@ -105,3 +107,40 @@ def test_an_image_of_one_patch_has_nothing_to_hide():
     for name, message in (("mae", "none to leave out"), ("i_jepa", "no context left")):
         with pytest.raises(ValueError, match=message):
             LEARNERS[name](METHODS[name], problem)
+
+
+UNTOUCHED = {"crop": False, "flip": False, "color": False, "gray": False, "blur": False}
+
+
+def motifs(n=256, grid=4):
+    """Four classes: a patch of 2 x 2 pixels, repeated with signs that alternate, so that patches cancel in the mean."""
+    generator = torch.Generator().manual_seed(0)
+    labels, place = torch.arange(n) % 4, torch.arange(grid)
+    motif = torch.randn(4, 12, generator=generator)
+    motif = ((motif - motif.mean(1, keepdim=True)) / motif.std(1, keepdim=True)).view(4, 3, 1, 2, 1, 2)
+    signs = (1 - 2 * ((place[:, None] + place) % 2)).view(1, 1, grid, 1, grid, 1)
+    x = (signs * motif)[labels].reshape(n, 3, 2 * grid, 2 * grid)
+    x = 128 + 40 * (x + 0.5 * torch.randn(x.shape, generator=generator))
+    return from_arrays(x.clamp(0, 255).byte().permute(0, 2, 3, 1).numpy(), labels.numpy())
+
+
+def neighbors(name, *, epochs):
+    """The kNN accuracy of a row's encoder after training on the motifs."""
+    samples, small = motifs(), {"width": 32, "depth": 2, "attention_heads": 2, "patch": 2}
+    config = Config(
+        data="memory", method=name, encoder="vit", views="simclr", view=UNTOUCHED, epochs=epochs, batch=64,
+        backbone=small, optim=Optim(learning_rate=3e-3),
+        objective={"decoder_width": 16, "decoder_depth": 1} if epochs else {},
+    )  # fmt: skip
+    parts = assembly.assemble(config, samples)
+    for _ in fit(parts.learner, optimizer(parts.learner, config.optim), samples, parts.recipe, parts.config):
+        pass
+    h = extract(parts.learner.encoder, samples, parts.recipe).h
+    half = len(h) // 2
+    return knn(h[:half], samples.labels[:half], h[half:], samples.labels[half:]).accuracy
+
+
+@pytest.mark.parametrize(("name", "epochs"), [("mae", 20), ("i_jepa", 50)])
+def test_masked_images_teach_what_random_features_do_not_show(name, epochs):
+    assert neighbors("random", epochs=0) < 0.65
+    assert neighbors(name, epochs=epochs) > 0.8

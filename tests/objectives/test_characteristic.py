@@ -2,13 +2,15 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
+from scipy.stats import chi2
 from torch.nn.functional import normalize
 
 from vergence.diagnostics import thermometer
 from vergence.objectives import lejepa, sigreg
-from vergence.objectives.characteristic import unit_slices
+from vergence.objectives.characteristic import grid, unit_slices
 
 
 def gaussian(n, d, seed=0):
@@ -55,10 +57,37 @@ def test_rows_evenly_on_the_sphere_of_radius_root_d_score_as_gaussian_ones():
     assert marks["rows of length sqrt(d), evenly on their sphere"] == pytest.approx(value, abs=0.06)
 
 
+def expected_of_low_rank(n, rank):
+    """Along a direction such rows are Gaussian with a variance of chi-square / rank, by the two terms of ``scales``."""
+    t, standard, weights = (part.numpy() for part in grid(17, 3.0))
+    variances = chi2.ppf((np.arange(2000) + 0.5) / 2000, rank) / rank
+    f = np.exp(-np.outer(variances, t**2) / 2)
+    return float(((weights * (1 - f**2)).sum(1) + n * (weights * (f - standard) ** 2).sum(1)).mean())
+
+
 def test_small_batches_hardly_see_dimensional_collapse():
-    found = {n: mean_of(lambda seed, n=n: low_rank(n, 64, 8, seed), draws=12) for n in (64, 1024)}
-    assert found[64] == pytest.approx(2.9, abs=0.4)
-    assert found[1024] == pytest.approx(35, abs=5)
+    assert [expected_of_low_rank(n, 8) for n in (64, 256, 1024)] == pytest.approx([2.90, 8.60, 31.4], rel=2e-3)
+    # A draw of 1024 rows is off by 4.3: 35 is as likely as 28.
+    for n, off in ((64, 0.3), (1024, 4.0)):
+        found = mean_of(lambda seed, n=n: low_rank(n, 64, 8, seed), draws=12)
+        assert found == pytest.approx(expected_of_low_rank(n, 8), abs=off)
+
+
+def test_on_a_small_sphere_and_in_large_batches_rows_are_seen_not_to_be_gaussian():
+    """The projection of a sphere of few dimensions is bounded; Gaussian rows would have 1.05 for every size."""
+    mark = "rows of length sqrt(d), evenly on their sphere"
+    values = [thermometer("sigreg", n=n, d=d).marks[mark] for n, d in ((256, 64), (256, 8), (1024, 8))]
+    assert values == pytest.approx([1.06, 1.62, 3.22], abs=0.01)
+
+
+@pytest.mark.parametrize("d", [256, 2048])
+def test_the_thermometer_reads_wide_embeddings(d):
+    """A direction of many columns is nearly 0 along each; times sqrt(d) it is nearly Gaussian."""
+    n = 256
+    marks = thermometer("sigreg", n=n, d=d).marks
+    assert marks["rows of length 1"] == pytest.approx(float(sigreg(normalize(gaussian(n, d)), slices=64)), rel=1e-3)
+    assert marks["rows of length sqrt(d), evenly on their sphere"] == pytest.approx(1.0525, rel=2e-3)
+    assert math.isfinite(thermometer("lejepa", n=n, d=d, weight=0.05).random)
 
 
 def test_it_is_the_integral_that_its_docstring_has():

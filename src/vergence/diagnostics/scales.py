@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.special import betaln, hyp0f1, logsumexp
+from scipy.special import betaln, logsumexp
 from torch import Tensor
 
 from vergence import objectives
@@ -203,8 +203,8 @@ def sigreg(n: int, d: int, *, slices: int, knots: int, limit: float, seed: int) 
 
     marks = {
         "independent Gaussian rows": independent(gaussian),
-        "rows of length 1": independent(hyp0f1(d / 2, -(t**2) / 4)),
-        "rows of length sqrt(d), evenly on their sphere": independent(hyp0f1(d / 2, -d * t**2 / 4)),
+        "rows of length 1": independent(_coordinate(t, d)),
+        "rows of length sqrt(d), evenly on their sphere": independent(_coordinate(math.sqrt(d) * t, d)),
     }
     chance = n * float((weights * (1 - gaussian) ** 2).sum())
     random = marks["rows of length 1"]
@@ -212,6 +212,20 @@ def sigreg(n: int, d: int, *, slices: int, knots: int, limit: float, seed: int) 
     return Scale(
         chance, random, 0.0, False, note=note, ceiling=n * float((weights * (1 + gaussian) ** 2).sum()), marks=marks
     )
+
+
+def _coordinate(t: np.ndarray, d: int) -> np.ndarray:
+    r"""The characteristic function of a coordinate of a random direction: the series of :math:`{}_0F_1(; d/2; -t^2/4)`.
+
+    scipy's ``hyp0f1`` is not a number from d = 256 on. The terms grow to :math:`e^{t^2/2d}` at most before they fall.
+    """
+    term = total = np.ones_like(t)
+    k = 0
+    while np.abs(term).max() > 1e-17:  # below the last bit of 1
+        k += 1
+        term = term * -(t**2) / (4 * k * (d / 2 + k - 1))
+        total = total + term
+    return total
 
 
 def lejepa(n: int, d: int, *, weight: float, slices: int, knots: int, limit: float, seed: int) -> Scale:
