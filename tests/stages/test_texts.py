@@ -87,6 +87,17 @@ def test_mining_writes_triples_that_can_be_trained_on(place):
     assert Run(place / "hard").config.view["negatives"] == 1
 
 
+def test_what_a_text_is_paired_with_anywhere_is_no_negative_of_it(place):
+    """The anchor's other positive is nearer to it than anything else, and so is the anchor that it is a positive of."""
+    rows = ["sea ship\tship sea", "sea ship\tsea ship sea ship", "sea sea ship ship\tsea ship", "lamp door\tdoor lamp"]
+    (place / "twice.tsv").write_text("\n".join([*rows, "tree river\triver tree"]))
+    mine(place / "run", f"pairs:{place}/twice.tsv", output=place / "mined_twice.tsv", margin=-2.0)
+    _, *lines = (place / "mined_twice.tsv").read_text().strip().split("\n")
+    found = [line.split("\t") for line in lines]
+    assert len(found) == 5
+    assert not [negative for anchor, _, negative in found if anchor == "sea ship" and "sea" in negative]
+
+
 def test_an_exported_bag_is_read_as_a_folder_of_sentence_transformers(place):
     export(place / "run", form="sentence-transformers", output=place / "folder")
     texts = ["the captain", "a stone in the garden", "word " * 200]
