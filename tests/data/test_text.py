@@ -56,6 +56,13 @@ def test_a_text_of_a_million_characters_is_cut_before_it_is_read():
     assert [len(row) for row in rows] == [16, 1]
 
 
+@trains
+def test_a_tokenizer_is_trained_as_if_a_word_of_a_million_letters_were_not_there():
+    texts = ["the whale and the sea", "a captain of the sea"]
+    long = ["x" * 1_000_000, "the sea " + "ab" * 500_000]
+    assert wordpiece([*texts, "the sea", *long], 60).content == wordpiece([*texts, "the sea", "the sea"], 60).content
+
+
 def test_rows_of_different_lengths_are_padded_to_the_longest_of_the_batch():
     rows = Ragged.of(["a b c", "a", "b c"], hashed("word"), 8)
     x = rows[torch.tensor([1, 2])]

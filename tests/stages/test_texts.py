@@ -7,7 +7,7 @@ import torch
 import vergence
 from vergence.data.tokens import available
 from vergence.diagnostics import diagnose
-from vergence.runs import results, sentences
+from vergence.runs import assembly, results, sentences
 from vergence.runs.run import Run
 from vergence.stages.export import export
 from vergence.stages.mine import mine
@@ -52,8 +52,6 @@ def test_a_run_is_judged_beside_what_needs_no_training(place):
 
 def test_the_untrained_row_is_the_encoder_before_the_first_step(place):
     run = Run(place / "run")
-    from vergence.runs import assembly
-
     parts = assembly.assemble(run.config, tokens=assembly.tokens_of(run))
     _, recipe, facts = assembly.trained_encoder(run)
     again = sentences.untrained(run.config, recipe, facts, sentences._stored(run.path / "baselines.safetensors"))
@@ -87,6 +85,17 @@ def test_mining_writes_triples_that_can_be_trained_on(place):
     assert Run(place / "hard").config.view["negatives"] == 1
 
 
+def test_what_a_text_is_paired_with_anywhere_is_no_negative_of_it(place):
+    """The anchor's other positive is nearer to it than anything else, and so is the anchor that it is a positive of."""
+    rows = ["sea ship\tship sea", "sea ship\tsea ship sea ship", "sea sea ship ship\tsea ship", "lamp door\tdoor lamp"]
+    (place / "twice.tsv").write_text("\n".join([*rows, "tree river\triver tree"]))
+    mine(place / "run", f"pairs:{place}/twice.tsv", output=place / "mined_twice.tsv", margin=-2.0)
+    _, *lines = (place / "mined_twice.tsv").read_text().strip().split("\n")
+    found = [line.split("\t") for line in lines]
+    assert len(found) == 5
+    assert not [negative for anchor, _, negative in found if anchor == "sea ship" and "sea" in negative]
+
+
 def test_an_exported_bag_is_read_as_a_folder_of_sentence_transformers(place):
     export(place / "run", form="sentence-transformers", output=place / "folder")
     texts = ["the captain", "a stone in the garden", "word " * 200]
@@ -97,6 +106,19 @@ def test_an_exported_bag_is_read_as_a_folder_of_sentence_transformers(place):
     assert {row["features"] for row in told.values["sentences"]} >= {"trained encoder", sentences.WORDS}
     written = vergence.embed(place / "folder", (str(place / "labels.tsv"),), output=place / "h.npy", quiet=True)
     assert written.values["n"] == 90
+
+
+@pytest.mark.parametrize("form", ["run", "folder"])
+def test_training_goes_on_from_a_run_or_a_folder_with_its_own_tokenizer(place, form):
+    """Other texts would train another tokenizer, whose numbers stand for other words: the vectors would be noise."""
+    if form == "folder":
+        export(place / "run", form="sentence-transformers", output=place / "folder")
+    (place / "other.tsv").write_text("\n".join(f"b\t{word} the lamp zebra {i}" for i, word in enumerate(WORDS * 4)))
+    options = {"method": "align_uniform", "heads": {"projector": ()}, "batch": 16, "start": str(place / form)}
+    parts = assembly.assemble(vergence.config.given(data=f"text:{place}/other.tsv,pairs=next", **options))
+    texts = ["the captain", "a stone in the garden"]
+    made = sentences.Reader(parts.learner.encoder, parts.samples.tokens, 64)(texts)
+    np.testing.assert_allclose(made, vergence.load(place / "run").encode(texts), atol=1e-6)
 
 
 def test_what_cannot_be_evaluated_is_said(place):

@@ -24,6 +24,7 @@ VOCABULARY = {"word": 32768, "byte": 257, "wordpiece": 16384}  # tokens, padding
 LENGTH = 64  # tokens of a text that are read, where no model says otherwise
 LETTERS = 1000  # different letters that a trained tokenizer knows; texts of one language have fewer
 CHARACTERS = 100  # characters a token has at most: a text is cut here before it is tokenized
+LONG = re.compile(rf"\S{{{CHARACTERS + 1},}}")  # what WordPiece reads as one unknown token, and would learn for minutes
 FILE, FACTS = "tokenizer.json", "tokens.json"
 EXTRA = "A trained tokenizer needs the library tokenizers: pip install 'vergence[text]'. Or write tokens=word."
 
@@ -89,7 +90,7 @@ def wordpiece(texts: Sequence[str], vocabulary: int = 0) -> Tokens:
     """
     library = _library()
     made = _empty(library, {})
-    cleaned = [CONTROL.sub(" ", text) for text in texts]
+    cleaned = [CONTROL.sub(" ", LONG.sub(" ", text[: CHARACTERS * LENGTH])) for text in texts]
     # The library numbers the pieces inside words in no fixed order, and ties between pairs go by number: pieces that
     # are named beforehand, in order, make two trainings equal.
     letters = sorted({letter for text in cleaned for letter in made.normalizer.normalize_str(text)})

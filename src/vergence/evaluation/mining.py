@@ -44,7 +44,7 @@ def mined(
 ) -> Mined:
     r"""The ``count`` documents nearest to each query whose cosine is at least ``margin`` below the positive's.
 
-    ``own`` holds the places of each query's positive, and of itself, which are never negatives; the first column is
+    ``own`` holds the places of each query's positives, and of itself, which are never negatives; the first column is
     the positive. The share p of **false negatives** among the chosen is estimated from how many are nearer than the
     lower quartile of positives, which related texts are in three of four cases: :math:`P = \tfrac34 p + (1 - p) P_0`.
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from vergence import encoders
 from vergence.data import tokens as tokenizers
-from vergence.data.tokens import LENGTH, Tokens
+from vergence.data.tokens import FILE, LENGTH, Tokens
 from vergence.encoders.pretrained import Pretrained, language_model
 from vergence.encoders.text_bag import Bag
 from vergence.learning.context import SideBySide
@@ -34,16 +34,68 @@ class Static(nn.Module):
 
 def read_folder(path: str) -> tuple[nn.Module, Tokens, int]:
     """The encoder of a folder of sentence-transformers or Hugging Face, its tokenizer, and how many tokens it reads."""
-    folder = Path(path)
-    modules = json.loads((folder / "modules.json").read_text()) if (folder / "modules.json").is_file() else []
-    kinds = [module["type"].rsplit(".", 1)[-1] for module in modules]
-    if kinds[:1] == ["StaticEmbedding"]:
-        return _static(folder / modules[0]["path"])
-    if modules and modules[0]["type"] == OURS:
-        encoder, made, facts = read_own(folder)
+    static, own = static_part(path), own_part(path)
+    if static is not None:
+        return _static(static)
+    if own is not None:
+        encoder, made, facts = read_own(own)
         return encoder, made, facts["length"]
     made = tokenizers.of_model(path)
     return language_model(path), made, made.length
+
+
+def static_part(path: str) -> Path | None:
+    """Where a folder of sentence-transformers keeps its StaticEmbedding; None if its encoder is another."""
+    first = _first_module(path)
+    return Path(path) / first["path"] if first.get("type", "").endswith(".StaticEmbedding") else None
+
+
+def own_part(path: str) -> Path | None:
+    """The folder itself where its encoder is one of ours, which the library has no module for."""
+    return Path(path) if _first_module(path).get("type") == OURS else None
+
+
+def _first_module(path: str) -> dict[str, Any]:
+    file = Path(path) / "modules.json"
+    modules = json.loads(file.read_text()) if file.is_file() else []
+    return modules[0] if modules else {}
+
+
+def start_options(path: str) -> dict[str, Any] | None:
+    """The encoder and its options with which training goes on from such a folder; None if it is not ours to build."""
+    static, own = static_part(path), own_part(path)
+    if static is not None:
+        return {"encoder": "bag", "backbone": {"width": static_vectors(static).shape[1]}}
+    if own is not None:
+        facts = json.loads((own / BUILT).read_text())
+        return {"encoder": facts["encoder"], "backbone": facts["options"]}
+    return None
+
+
+def start_tokens(path: str) -> Tokens | None:
+    """The tokenizer that the token vectors of such a folder belong to."""
+    static, own = static_part(path), own_part(path)
+    if static is not None:
+        return tokenizers.from_json((static / FILE).read_text(encoding="utf-8"), name=str(static / FILE))
+    return None if own is None else tokenizers.stored(own)
+
+
+def start_weights(path: str) -> dict[str, Tensor] | None:
+    """Averaged vectors of the library as weights of a bag: its tokens weigh 1 each, and the first row is padding."""
+    static, made = static_part(path), start_tokens(path)
+    if static is None or made is None:
+        return None
+    vectors = torch.cat([torch.zeros(made.shift, static_vectors(static).shape[1]), static_vectors(static)])
+    return {"tokens.vectors.weight": vectors, "tokens.log_weight": torch.zeros(len(vectors), 1)}
+
+
+def static_vectors(folder: Path) -> Tensor:
+    """The table of a StaticEmbedding."""
+    weights = load_file(folder / "model.safetensors")
+    vectors = weights.get("embedding.weight", weights.get("embeddings"))
+    if vectors is None:
+        raise ValueError(f"{folder} holds no embedding.weight. It holds: {', '.join(weights)}.")
+    return vectors.float()
 
 
 def write_folder(
@@ -85,13 +137,9 @@ def read_own(folder: Path) -> tuple[Any, Any, dict[str, Any]]:
 
 
 def _static(folder: Path) -> tuple[nn.Module, Tokens, int]:
-    content = (folder / "tokenizer.json").read_text(encoding="utf-8")
-    weights = load_file(folder / "model.safetensors")
-    vectors = weights.get("embedding.weight", weights.get("embeddings"))
-    if vectors is None:
-        raise ValueError(f"{folder} holds no embedding.weight. It holds: {', '.join(weights)}.")
+    content = (folder / FILE).read_text(encoding="utf-8")
     made = tokenizers.from_json(content, name=str(folder), shift=1)
-    return Static(vectors.float(), 1), made, 8 * LENGTH
+    return Static(static_vectors(folder), 1), made, 8 * LENGTH
 
 
 def _write_static(path: Path, encoder: Bag, tokens: Tokens, length: int) -> list[str]:

@@ -109,6 +109,8 @@ def tokenizer_of(config: Config, tokens: Tokens | None = None) -> tuple[str, "st
             f"tokens={named} does not belong to the model {own}, which reads the tokens of its own tokenizer. Leave "
             "tokens= out."
         )
+    if tokens is None and named == "auto":
+        tokens = starting.tokens_of(config.start)
     if tokens is not None:
         return source, tokens
     if named == "auto":

@@ -15,9 +15,12 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from vergence import config as configs
 from vergence.config import Config
+from vergence.data import tokens as tokenizers
+from vergence.data.tokens import Tokens
 from vergence.encoders import Standardize
 from vergence.encoders.external import expected_inputs, fresh, pretrained
 from vergence.encoders.weights import Fitted, fit_in, read_weights
+from vergence.learning import sentence_models
 from vergence.runs.run import Run
 
 FILE, FEATURES = "start.json", "start.safetensors"  # in the run: where it started, and its features before training
@@ -42,13 +45,21 @@ class Start:
 
 
 def settled(config: Config) -> Config:
-    """The config with the encoder of the run that it starts from, where none is named."""
+    """The config with the encoder of the run or folder that it starts from, where none is named."""
+    begun = sentence_models.start_options(config.start) if config.encoder == "auto" else None
+    if begun is not None:
+        return replace(config, encoder=begun["encoder"], backbone={**begun["backbone"], **config.backbone})
     if config.encoder == "auto" and is_language_model(config.start):
         return replace(config, encoder=f"hf:{config.start}", start="auto")
     if config.encoder != "auto" or not is_run(config.start):
         return config
     first = Run(config.start).config
     return replace(config, encoder=first.encoder, backbone={**first.backbone, **config.backbone}, layer=first.layer)
+
+
+def tokens_of(start: str) -> Tokens | None:
+    """The tokenizer of what a run starts from, whose token vectors belong to it; None where there is none."""
+    return tokenizers.stored(Path(start)) if is_run(start) else sentence_models.start_tokens(start)
 
 
 def is_language_model(start: str) -> bool:
@@ -114,7 +125,8 @@ def _from_outside(encoder: nn.Module, config: Config) -> Start:
         weights = pretrained(config.encoder, backbone, config.backbone)
         source = config.encoder
     else:
-        weights, source = read_weights(Path(config.start)), config.start
+        source = config.start
+        weights = sentence_models.start_weights(source) or read_weights(Path(source))
     whole = any(name.endswith("0.deviation") for name in weights)
     fitted = fit_in(encoder if whole else backbone, weights, source=source)
     inputs = "Inputs are standardized as the file says." if whole else _standardized(encoder, config)

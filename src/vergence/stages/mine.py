@@ -55,11 +55,24 @@ def _pairs(data: str) -> Scored:
 
 
 def _embedded(pairs: Scored, encode: sentences.Encode) -> tuple[np.ndarray, tuple[np.ndarray, list[str]], np.ndarray]:
-    """Anchors, the different texts that stand second, and which of those is each anchor's positive."""
+    """Anchors, the different texts, and which of those are no negatives of each anchor: first its own positive."""
     known = {text: number for number, text in enumerate(dict.fromkeys([*pairs.second, *pairs.first]))}
     texts = list(known)
-    own = np.array([[known[second], known[first]] for first, second in zip(pairs.first, pairs.second, strict=True)])
-    return encode(pairs.first), (encode(texts), texts), own
+    return encode(pairs.first), (encode(texts), texts), _not_negatives(pairs, known)
+
+
+def _not_negatives(pairs: Scored, known: dict[str, int]) -> np.ndarray:
+    """The places of each anchor's positive, of itself, and of whatever it is paired with elsewhere in the file."""
+    partners: dict[str, set[int]] = {text: {place} for text, place in known.items()}
+    for first, second in zip(pairs.first, pairs.second, strict=True):
+        partners[first].add(known[second])
+        partners[second].add(known[first])
+    widest = max(map(len, partners.values()))
+    rows = []
+    for first, second in zip(pairs.first, pairs.second, strict=True):
+        others = sorted(partners[first] - {known[second]})
+        rows.append([known[second], *others, *[known[second]] * (widest - 1 - len(others))])
+    return np.array(rows)
 
 
 def _write(path: Path, pairs: Scored, texts: list[str], found: Mined, count: int) -> None:
