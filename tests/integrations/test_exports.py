@@ -112,7 +112,7 @@ def test_weights_start_another_run(run, tmp_path):
 
 
 def resnet(name, side):
-    """An untrained ResNet as a source, with batch norms that are not the identity."""
+    """An untrained encoder as a source, with batch norms that are not the identity."""
     torch.manual_seed(0)
     samples = vg.data.from_arrays(np.zeros((2, side, side, 3), np.uint8))
     config = Config(encoder=name, views="simclr")
@@ -138,6 +138,24 @@ def test_torchvision_names_are_torchvisions(name):
     assert len(renamed) == len(tensors)
     assert "encoder.stages.0.layers.0.layer.0.convolution.weight" in renamed
     assert "encoder.stages.1.layers.0.shortcut.normalization.running_var" in renamed
+
+
+def test_a_transformer_goes_out_before_and_after_it_was_used(tmp_path):
+    """Its places of patches are kept between calls: those that a tracer made must not be."""
+    source = resnet("vit", 32)
+    EXPORTS["torch"](source, tmp_path / "e.pt2")
+    EXPORTS["onnx"](source, tmp_path / "e.onnx")
+    x = torch.rand(5, 3, 32, 32)
+    h = source.encoder(x).detach().numpy()
+    np.testing.assert_allclose(torch.export.load(tmp_path / "e.pt2").module()(x).numpy(), h, rtol=1e-5, atol=1e-5)
+    (made,) = onnxruntime.InferenceSession(tmp_path / "e.onnx").run(["h"], {"x": x.numpy()})
+    np.testing.assert_allclose(made, h, rtol=1e-5, atol=1e-5)
+
+
+def test_an_encoder_that_cannot_be_traced_is_refused_in_a_sentence(tmp_path):
+    packed = Source(vg.encoders.build("bigru", (6,)).eval(), vg.views.build("text"), Config(), "text", (6,))
+    with pytest.raises(ValueError, match=r"torch\.export cannot trace this encoder .*safetensors"):
+        EXPORTS["torch"](packed, tmp_path / "e.pt2")
 
 
 def built(layers):

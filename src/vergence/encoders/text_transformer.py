@@ -77,7 +77,7 @@ def pooled(states: Tensor, real: Tensor, pooling: str) -> Tensor:
         return states[:, 0]
     lengths = real.sum(1)
     if pooling == "last":
-        return states[torch.arange(len(states), device=states.device), lengths - 1]
+        return states[torch.arange(states.shape[0], device=states.device), lengths - 1]
     return (states * real[..., None]).sum(1) / lengths[:, None]
 
 

@@ -123,7 +123,7 @@ class ViT(nn.Module):
         tokens = patches.flatten(2).mT + positions_beside(patches, tuple(patches.shape[2:]), self.grid, self.width)
         if seen is not None:
             tokens = tokens.gather(1, seen[:, :, None].expand(-1, -1, self.width))
-        tokens = torch.cat([self.extra.expand(len(x), -1, -1).to(tokens), tokens], dim=1)
+        tokens = torch.cat([self.extra.expand(x.shape[0], -1, -1).to(tokens), tokens], dim=1)
         for number, block in enumerate(self.blocks):
             tokens = block(tokens, None if keys is None else split(keys, number))
         return self.norm(tokens)
@@ -165,6 +165,8 @@ class Block(nn.Module):
 
 def positions_beside(x: Tensor, grid: tuple[int, ...], reference: tuple[int, ...], width: int) -> Tensor:
     """``positions`` in the type and on the device of a tensor, brought there once: copies make the processor wait."""
+    if torch.compiler.is_compiling():  # what a tracer gives is a placeholder, which must not be kept for real images
+        return positions(grid, reference, width).to(x)
     return _positions_on(grid, reference, width, x.dtype, x.device)
 
 
@@ -175,7 +177,6 @@ def _positions_on(
     return positions(grid, reference, width).to(device, dtype)
 
 
-@lru_cache(maxsize=32)
 def positions(grid: tuple[int, ...], reference: tuple[int, ...], width: int) -> Tensor:
     """Sines and cosines of the place of each patch, ``[patches, width]``: half of the columns for each axis.
 

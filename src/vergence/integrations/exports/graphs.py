@@ -69,8 +69,14 @@ def _traced(source: Source, *, preprocess: bool) -> tuple[Program, Tensor]:
 
 
 def _exported(program: Program, example: Tensor) -> torch.export.ExportedProgram:
-    with torch.no_grad():
-        return torch.export.export(program, (example,), dynamic_shapes=({0: torch.export.Dim("n", min=1)},))
+    try:
+        with torch.no_grad():
+            return torch.export.export(program, (example,), dynamic_shapes=({0: torch.export.Dim("n", min=1)},))
+    except Exception as error:  # the tracer raises whatever the traced line raises
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+        raise ValueError(
+            f"torch.export cannot trace this encoder ({reason}); --form safetensors holds its weights."
+        ) from error
 
 
 def _readable(known: dict[str, Any]) -> dict[str, str]:
