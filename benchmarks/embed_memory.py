@@ -4,8 +4,9 @@
     python benchmarks/embed_memory.py --most 100000
 
 Each number of samples is embedded in a fresh process; "model" is the peak of a process that loads the encoder and
-encodes one batch. Memory is the peak resident size. The bare loop encodes as many images that are in memory already, in
-the same process, before embed does.
+encodes one batch. Memory is the peak resident size. The bare loop encodes images that are in memory already, in the
+same process, before embed does and after it; speeds are given by the clock and in processor time, which a busy machine
+does not change.
 """
 
 import argparse
@@ -41,27 +42,35 @@ def written(path: Path, n: int) -> None:
     array.flush()
 
 
+def now() -> np.ndarray:
+    """Seconds by the clock and of processor."""
+    return np.array([time.perf_counter(), time.process_time()])
+
+
 @torch.no_grad()
-def bare(run: Path, n: int) -> float:
+def bare(run: Path, n: int) -> np.ndarray:
     """Seconds for an image in the encoder alone."""
     encoder, recipe, _ = assembly.trained_encoder(Run(run))
     x = torch.randint(0, 256, (features.CHUNK, *SHAPE), dtype=torch.uint8)
     encoder(recipe.plain(x))
-    start, count = time.perf_counter(), max(1, min(n, BARE) // features.CHUNK)
+    start, count = now(), max(1, min(n, BARE) // features.CHUNK)
     for _ in range(count):
         encoder(recipe.plain(x))
-    return (time.perf_counter() - start) / (count * features.CHUNK)
+    return (now() - start) / (count * features.CHUNK)
 
 
 def one(run: Path, path: Path, n: int) -> None:
     torch.set_num_threads(1)
     alone = bare(run, n)
     model = peak()
-    start = time.perf_counter()
+    start = now()
     embed(run, data=f"array:{path}", output=path.with_suffix(".h.npy"), quiet=True)
-    each = (time.perf_counter() - start) / n
-    print(f"{n:>9,} images: model {model:.0f} MiB, embed +{peak() - model:.0f} MiB; {1 / each:,.0f} images a second, "
-          f"{alone / each:.2f} of the bare encoder's {1 / alone:,.0f}", flush=True)  # fmt: skip
+    each = (now() - start) / n
+    held = peak() - model
+    alone = (alone + bare(run, n)) / 2
+    (clock, processor), speed = alone / each, 1 / each
+    print(f"{n:>9,} images: model {model:.0f} MiB, embed +{held:.0f} MiB; {speed[0]:,.0f} images a second, {clock:.2f} "
+          f"of the bare encoder's; {speed[1]:,.0f} a second of processor, {processor:.2f}", flush=True)  # fmt: skip
 
 
 def main() -> None:

@@ -15,12 +15,14 @@ import pytest
 import torch
 from PIL import Image
 
-from vergence import data
+import vergence as vg
+from vergence import data, features
 from vergence.config import Config
 from vergence.data.shards import places, tars
 from vergence.data.shards.order import Order
 from vergence.data.shards.records import Damaged
 from vergence.learning import collectives, loop
+from vergence.report import record
 from vergence.stages.shard import shard
 
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -292,6 +294,41 @@ def test_a_tar_that_is_cut_off_gives_the_samples_before_the_cut(tmp_path):
         samples = data.load(f"wds:{tmp_path}", split="all")
     assert list(samples.names) == [f"a{n}" for n in range(10)] + [f"b{n}" for n in range(6)]
     assert samples.skipped[0][0].endswith("b.tar")
+
+
+def test_a_run_on_shards_of_which_one_is_cut_off_ends_with_its_page(tmp_path):
+    """The index still counts the lost samples, so places in the data and rows of features are not the same."""
+    x = torch.cat([torch.randn(150, 4, generator=torch.Generator().manual_seed(0)), torch.full((150, 4), 9.0)])
+    np.savez(tmp_path / "x.npz", x=x.numpy(), y=np.arange(300) // 150)
+    shard(f"array:{tmp_path / 'x.npz'}", tmp_path / "s", records=50, quiet=True)
+    for number in (0, 2):
+        file = tmp_path / f"s/shard-0000{number}.tar"
+        file.write_bytes(file.read_bytes()[:70_000])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        options = {"epochs": 1, "batch": 32, "quiet": True, "track": (), "watching": {"every": 0}}
+        vg.train(data=f"wds:{tmp_path / 's'}", run=tmp_path / "run", **options)
+        samples = data.load(f"wds:{tmp_path / 's'}", split="test")
+    assert (tmp_path / "run/report.html").exists()
+    stored = features.stored(tmp_path / "run/features.safetensors")
+    rows = stored["test_rows"]
+    assert len(rows) < len(samples)
+    torch.testing.assert_close(stored["test_labels"], (samples.x[rows][:, 0] == 9).long())
+    page = record._features(tmp_path / "run/features.safetensors")
+    np.testing.assert_array_equal(page["test_labels"], (samples.x[torch.from_numpy(page["test_rows"])][:, 0] == 9))
+
+
+def test_shards_that_the_index_names_and_that_are_gone_are_said(tmp_path):
+    np.save(tmp_path / "x.npy", vectors(60))
+    shard(f"array:{tmp_path / 'x.npy'}", tmp_path / "s", records=20, quiet=True)
+    (tmp_path / "s/shard-00001.tar").unlink()
+    with pytest.warns(UserWarning, match=r"1 of the 3 shards that .*index\.json names are missing: .*shard-00001\.tar"):
+        samples = data.load(f"wds:{tmp_path / 's'}", split="all")
+    assert len(samples) == 40
+    assert samples.skipped == ((str(tmp_path / "s/shard-00001.tar"), "missing"),)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # who names two of three shards wants two
+        assert len(data.load(f"wds:{tmp_path}/s/shard-{{00000,00002}}.tar", split="all")) == 40
 
 
 def test_a_damaged_record_is_skipped_and_named(tmp_path):

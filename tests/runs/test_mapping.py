@@ -109,3 +109,24 @@ def test_the_page_of_shards_is_written(shards, tmp_path):
     doctor(shards, output=tmp_path / "page")
     assert (tmp_path / "page/report.html").stat().st_size > 1000
     assert json.loads((tmp_path / "page/results.json").read_text())["verdict"]
+
+
+def test_shards_of_other_columns_widths_or_labels_are_refused_by_name(tmp_path):
+    import pyarrow
+    from pyarrow import parquet
+
+    def written(name, **columns):
+        parquet.write_table(pyarrow.table(columns), tmp_path / f"{name}.parquet")
+
+    rows = np.random.default_rng(0).normal(size=(30, 4)).tolist()
+    written("a", embedding=rows)
+    written("b", embedding=[row[:3] for row in rows])
+    for processes in (1, 2):
+        with pytest.raises(ValueError, match=r"b\.parquet has rows of 3 dimensions, .*a\.parquet of 4"):
+            doctor(tmp_path, processes=processes)
+    written("b", z=rows)
+    with pytest.raises(ValueError, match=r"b\.parquet has its rows in 'z' .*a\.parquet in 'embedding'"):
+        doctor(tmp_path)
+    written("b", embedding=rows, label=[0, 1] * 15)
+    with pytest.raises(ValueError, match=r"b\.parquet has labels and .*a\.parquet has none"):
+        doctor(tmp_path)

@@ -1,8 +1,12 @@
 """embed: every row with its name, batch by batch; a file for every shard, none of them twice."""
 
 import os
+import re
+import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -86,29 +90,48 @@ def test_processes_share_the_shards_and_more_of_them_than_shards_do_no_harm(trai
     assert len(rows_in(tmp_path / "out")) == 200
 
 
+def torchrun(run, source, output):
+    """A command of two processes that embed together."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "vergence"]
+    command += ["embed", str(run), "--data", source, "--output", str(output), "--quiet"]
+    quiet = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "env": {**os.environ, "OMP_NUM_THREADS": "1"}}
+    return subprocess.Popen(command, start_new_session=True, text=True, **quiet)
+
+
 @pytest.mark.slow
 def test_two_processes_of_torchrun_write_what_one_writes(trained, tmp_path):
-    command = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--nproc-per-node=2",
-        "-m",
-        "vergence",
-        "embed",
-    ]
-    options = [
-        str(trained / "run"),
-        "--data",
-        f"wds:{trained / 'shards'}",
-        "--output",
-        str(tmp_path / "two"),
-        "--quiet",
-    ]
-    subprocess.run([*command, *options], check=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True)
-    embed(trained / "run", data=f"wds:{trained / 'shards'}", output=tmp_path / "one", quiet=True)
+    source = f"wds:{trained / 'shards'}"
+    assert torchrun(trained / "run", source, tmp_path / "two").wait() == 0
+    embed(trained / "run", data=source, output=tmp_path / "one", quiet=True)
     assert rows_in(tmp_path / "two") == rows_in(tmp_path / "one")
+
+
+@pytest.mark.slow
+def test_two_killed_processes_do_no_shard_twice(trained, tmp_path):
+    x = np.random.default_rng(2).normal(size=(4000, 8)).astype(np.float32)
+    np.savez(tmp_path / "x.npz", x=x, y=np.arange(4000) % 2)
+    shard(f"array:{tmp_path / 'x.npz'}", tmp_path / "s", records=10, quiet=True)
+    source, out = f"wds:{tmp_path / 's'}", tmp_path / "two"
+    first = torchrun(trained / "run", source, out)
+    while len(list(out.glob("*.parquet"))) < 8:
+        assert first.poll() is None
+        time.sleep(0.005)
+    workers = Path(f"/proc/{first.pid}/task/{first.pid}/children").read_text().split()
+    assert len(workers) == 2
+    for process in (first.pid, *map(int, workers)):  # the processes of torchrun have sessions of their own
+        os.kill(process, signal.SIGKILL)
+    first.wait()
+    before = {file.name: file.stat().st_mtime_ns for file in out.glob("*.parquet")}
+    assert len(before) < 400
+    again = torchrun(trained / "run", source, out)
+    said = again.communicate()[0]
+    assert again.returncode == 0
+    assert sum(int(found) for found in re.findall(r"in (\d+) files", said)) == 400 - len(before)
+    after = {file.name: file.stat().st_mtime_ns for file in out.glob("*.parquet")}
+    assert len(after) == 400
+    assert all(after[name] == before[name] for name in before)
+    embed(trained / "run", data=source, output=tmp_path / "one", quiet=True)
+    assert rows_in(out) == rows_in(tmp_path / "one")
 
 
 def test_a_damaged_image_is_left_out_with_its_name_and_the_others_keep_theirs(tmp_path):

@@ -8,7 +8,6 @@ import torch
 from torch import nn
 
 from vergence import evaluation, features
-from vergence.counters import drawn
 from vergence.diagnostics.arrays import Array
 from vergence.diagnostics.label_trials import comparable
 from vergence.runs import assembly, results, starting
@@ -92,13 +91,12 @@ def probed_layers(run: Run, *, protocol: str = "lbfgs") -> Iterator[results.Laye
         raise ValueError(f"Probes need labels, and {parts.config.data} has none.")
     encoder, projector = parts.learner.encoder, parts.learner.projector
     chain = nn.Sequential(encoder, projector) if isinstance(projector, nn.Sequential) else encoder
-    splits = [
-        samples.take(drawn(len(samples), PROBED, groups=samples.labels)) for samples in (parts.samples, parts.test)
-    ]
-    rows = [features.by_layer(chain, samples, parts.recipe) for samples in splits]
-    depth = len(features.by_layer(encoder, splits[1].take(torch.arange(2)), parts.recipe))
+    splits = (parts.samples, parts.test)
+    rows = [features.by_layer(chain, samples, parts.recipe, limit=PROBED) for samples in splits]
+    seen, left = (samples.labels[features.rows_of(samples, PROBED)] for samples in splits)
+    depth = len(features.by_layer(encoder, parts.test, parts.recipe, limit=2))
     for number, (train, test) in enumerate(zip(*rows, strict=True), 1):
-        accuracy = evaluation.linear_probe(train, splits[0].labels, test, splits[1].labels, protocol=protocol)
+        accuracy = evaluation.linear_probe(train, seen, test, left, protocol=protocol)
         part = f"encoder {number}" if number <= depth else f"projector {number - depth}"
         yield record(results.Layer, accuracy.to_dict(), layer=part, width=train.shape[1])
 

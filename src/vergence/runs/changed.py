@@ -1,5 +1,8 @@
 """What training changed of a run that started from weights, read from its files."""
 
+import torch
+from torch import Tensor
+
 from vergence import features
 from vergence.evaluation.change import Side, changes, summary
 from vergence.runs import results, starting
@@ -14,8 +17,10 @@ def since_the_start(run: Run, train: features.Features, test: features.Features)
     if not file.exists() or facts is None:
         return None
     stored, now = features.stored(file), features.stored(run.path / "features.safetensors")
-    seen, left = stored["train_rows"], stored["test_rows"]
-    before = Side(stored["train_h"], stored["test_h"], stored["test_views"])
+    (known, seen), (kept, left) = (
+        _common(stored[f"{split}_rows"], made.rows) for split, made in (("train", train), ("test", test))
+    )
+    before = Side(stored["train_h"][known], stored["test_h"][kept], stored["test_views"])
     after = Side(train.h[seen], test.h[left], now["test_views"])
     labels = (train.labels[seen], test.labels[left]) if judgeable(train, test) else (None, None)  # type: ignore[index]
     found = list(changes(before, after, *labels))
@@ -23,3 +28,10 @@ def since_the_start(run: Run, train: features.Features, test: features.Features)
     words = {"source": facts["source"], "taken": facts["sentence"], "inputs": facts["inputs"]}
     rows = tuple(record(results.Change, change.to_dict()) for change in found)
     return results.Changes(label, sentence, **words, misfits=tuple(facts["words"]), rows=rows)
+
+
+def _common(before: Tensor, after: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Where the rows that both draws hold are in each of them; of shards the draws need not be the same."""
+    rows = before if after is None else after  # None: every row, in order
+    both = before[torch.isin(before, rows)]
+    return torch.searchsorted(before, both), both if after is None else torch.searchsorted(rows, both)

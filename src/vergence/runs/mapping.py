@@ -4,7 +4,7 @@ import glob
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from io import BytesIO
 from itertools import pairwise
@@ -18,7 +18,7 @@ import torch
 from vergence.data.embeddings import read_embeddings
 from vergence.data.shards import tables
 from vergence.data.shards.places import expanded
-from vergence.data.shards.records import Damaged
+from vergence.data.shards.records import Damaged, Roles
 from vergence.diagnostics import merging
 from vergence.diagnostics.merging import State
 
@@ -36,12 +36,15 @@ def examined(
     """The state of the rows of all files; ``saying`` is told the rows of each part that is done."""
     if processes < 1:
         raise ValueError(f"processes must be at least 1, not {processes}.")
-    pieces = [piece for file in sorted(files) for piece in _pieces(file)]
+    looked = {file: _pieces(file) for file in sorted(files)}
+    _require_alike({file: roles for file, (_, roles) in looked.items() if roles is not None})
+    pieces = [piece for found, _ in looked.values() for piece in found]
     parts = [
         part for part in _parts(pieces, 1 if processes == 1 and engine == "processes" else TURNS * processes) if part
     ]
-    states = []
+    states: list[State] = []
     for state in _by_ray(parts, drop_nan, processes) if engine == "ray" else _by_processes(parts, drop_nan, processes):
+        _require_width(state.d, parts[len(states)][0][0], states[0].d if states else state.d, parts[0][0][0])
         states.append(state)
         saying(state.n)
     return merging.reduced(states)
@@ -70,6 +73,7 @@ def state_of(pieces: Sequence[Piece], *, drop_nan: bool = False) -> State:
             keys = row_keys(file, start, len(rows))
             rows, keys, labels = _finite(rows, keys, labels, file, start, drop_nan=drop_nan)
             if len(rows):
+                _require_width(rows.shape[1], file, rows.shape[1] if state is None else state.d, pieces[0][0])
                 more = merging.of(rows, keys, labels, within=state)
                 state = more if state is None else merging.merged(state, more)
     if state is None:
@@ -83,14 +87,38 @@ def row_keys(file: str, start: int, count: int) -> torch.Tensor:
     return first + start + torch.arange(count)
 
 
-def _pieces(file: str) -> list[Piece]:
-    """The parts of a file: row groups of Parquet, or the whole of anything else."""
+def _pieces(file: str) -> tuple[list[Piece], Roles | None]:
+    """The parts of a file, row groups of Parquet with their columns, or the whole of anything else."""
     if not file.endswith((".parquet", ".pq")):
-        return [(file, 0)]
+        return [(file, 0)], None
     try:
-        return [(file, number) for number in range(tables._file(Path(file)).metadata.num_row_groups)]
+        table = tables._file(Path(file))
     except Damaged as error:
         raise ValueError(f"{file}: {error}.") from None
+    return [(file, number) for number in range(table.num_row_groups)], tables.roles_of(table.schema_arrow, file)
+
+
+def _require_alike(roles: Mapping[str, Roles]) -> None:
+    """Refuse shards whose embeddings are in other columns or shapes than those of the first, or labels in some only."""
+    for file, own in roles.items():
+        first, known = next(iter(roles.items()))
+        shapes = {own.shape, known.shape} - {()}  # lists of any length say no shape
+        if (own.data, own.form) != (known.data, known.form) or len(shapes) > 1:
+            raise ValueError(
+                f"The shards differ: {file} has its rows in {own.described}, {first} in {known.described}. Examine "
+                "each kind by itself."
+            )
+        if bool(own.label) != bool(known.label):
+            has, lacks = (file, first) if own.label else (first, file)
+            raise ValueError(
+                f"{has} has labels and {lacks} has none: examine those with labels by themselves, or give all a "
+                "column of labels."
+            )
+
+
+def _require_width(d: int, file: str, known: int, first: str) -> None:
+    if d != known:
+        raise ValueError(f"The shards differ: {file} has rows of {d} dimensions, {first} of {known}.")
 
 
 def _parts(pieces: Sequence[Piece], count: int) -> list[list[Piece]]:

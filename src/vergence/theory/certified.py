@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from vergence.diagnostics.by_name import Given, needed
@@ -16,7 +17,7 @@ def certificates(stored: Mapping[str, Tensor]) -> Iterator[Certificate]:
     rows = stored.get("test_views_rows")
     given: dict[str, Any] = {}
     if views is not None and labels is not None:
-        own = labels[rows] if rows is not None else labels[: len(views)]
+        own = labels[_places(rows, stored.get("test_rows"))] if rows is not None else labels[: len(views)]
         counts = own.unique(return_counts=True)[1]
         # The theorem is about directions, and a row of zeros has none; a main part takes two samples.
         if views.any(2).all() and len(counts) > 1 and counts.min() > 1:
@@ -25,6 +26,11 @@ def certificates(stored: Mapping[str, Tensor]) -> Iterator[Certificate]:
     if z1 is not None and z2 is not None and z1.shape == z2.shape and z1.any(1).all() and z2.any(1).all():
         given |= {"z1": nn.functional.normalize(z1, dim=1), "z2": nn.functional.normalize(z2, dim=1)}
     yield from certified(given)
+
+
+def _places(rows: Tensor, kept: Tensor | None) -> Tensor:
+    """Where rows of the data are among those that were kept, which rise: of shards not all can be read."""
+    return rows if kept is None else torch.searchsorted(kept, rows)
 
 
 def certified(given: Mapping[str, Any]) -> Iterator[Certificate]:

@@ -1,5 +1,6 @@
 """Sharded sources: ``parquet:PATTERN`` and ``wds:PATTERN``, on a local disk or behind an address."""
 
+import glob
 import io
 import warnings
 from collections import Counter
@@ -86,6 +87,7 @@ def sharded(
     index = indices.beside(places, timeout=timeout, retries=retries)
     skipped: list[tuple[str, str]] = []
     if index is not None:
+        skipped = _missing(index, places) if files is None and _is_folder(path, form) else []
         known = {entry.name: entry for entry in index.entries}
         listings = [Listing(known[place.rpartition("/")[2]].records, index.roles) for place in places]
     else:
@@ -123,6 +125,24 @@ def _listed(
         named = "; ".join(f"{place}: {fault}" for place, fault in skipped[:3])
         warnings.warn(f"{len(skipped)} of {len(places)} shards are damaged. {named}.", stacklevel=3)
     return [place for place, _ in good], [each for _, each in good], skipped
+
+
+def _is_folder(path: str, form: str) -> bool:
+    """Whether a pattern stands for all shards of a folder, rather than for some that were chosen."""
+    return not glob.has_magic(path) and not path.endswith(ENDINGS[form]) and "::" not in path and "{" not in path
+
+
+def _missing(index: Any, places: Sequence[str]) -> list[tuple[str, str]]:
+    """Shards that the index of their folder names and that are not there, which is said."""
+    folder, there = places[0].rpartition("/")[0], {place.rpartition("/")[2] for place in places}
+    lost = [f"{folder}/{entry.name}" for entry in index.entries if entry.name not in there]
+    if lost:
+        warnings.warn(
+            f"{len(lost)} of the {len(index.entries)} shards that {folder}/{indices.FILE} names are missing: "
+            f"{', '.join(lost[:3])}{', ...' * (len(lost) > 3)}.",
+            stacklevel=3,
+        )
+    return [(place, "missing") for place in lost]
 
 
 def _listing(form: str, place: str, spool: Spool, column: str) -> Listing:

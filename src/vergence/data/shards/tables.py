@@ -226,4 +226,4 @@ def _shape(field: Any) -> tuple[int, ...]:
 
 def _short(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
-    return (lines[0] if lines else type(error).__name__)[:200]
+    return (lines[0] if lines else type(error).__name__)[:200].rstrip(".")
