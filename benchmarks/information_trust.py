@@ -1,10 +1,11 @@
-"""Whether trust can be trusted: ``python benchmarks/information_trust.py {development,fresh} [--draws 5] [--seed 0]``.
+"""Whether trust can be trusted: ``python benchmarks/information_trust.py {development,fresh,more} [--seed 0]``.
 
 Dependences whose information is known in closed form or by quadrature (or, for some mixtures, as the mean of the exact
 log ratio over 200,000 draws, with an error below 0.005). ``development`` are the kinds on which widths and rules were
-chosen; ``fresh`` are other kinds, run once when everything was settled. Sizes are from 200 to 20,000 pairs and from 1
-to 50 dimensions. For each word of trust it prints the share of answers and how many 90 % intervals cover the truth,
-and the worst kind beside the mean. ``large`` measures 100,000 pairs, in seconds and peak memory.
+chosen; ``fresh`` are other kinds, run once when everything was settled; ``more`` are those of
+information_more.py, made later. Sizes are from 200 to 20,000 pairs and from 1 to 50 dimensions. For each word of trust
+it prints the share of answers and how many 90 % intervals cover the truth, and the worst kind beside the mean.
+``large`` measures 100,000 pairs, in seconds and peak memory.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from scipy.special import gammaln, i0e, i1e, logsumexp
 from scipy.stats import chi2, nbinom, norm, poisson
 from scipy.stats import t as student_t
 
+from information_more import MORE
 from vergence.information import estimate
 from vergence.information.exact import correlated_information, student_information, uniform_noise_information
 
@@ -423,7 +425,11 @@ FRESH: dict[str, Kind] = {
     "exclusive or": exclusive_or, "poisson counts": poisson_counts, "zero inflated": zero_inflated,
     "clayton": clayton, "observed series": observed_series, "moving average": moving_average,
 }  # fmt: skip
-SUITES = {"development": (DEVELOPMENT, 5), "fresh": (FRESH, 12)}
+SUITES = {
+    "development": (DEVELOPMENT, 5),
+    "fresh": (FRESH, 12),
+    "more": ({kind.__name__: kind for kind in MORE}, 2),
+}
 
 
 # --- running ---------------------------------------------------------------------------------------------------------
@@ -432,6 +438,9 @@ SUITES = {"development": (DEVELOPMENT, 5), "fresh": (FRESH, 12)}
 def designs(suite: str, draws: int, seed: int) -> list[tuple[str, int, int, int]]:
     """Kind, pairs, columns and seed of every case: sizes in turn, columns at random but most of them few."""
     kinds = SUITES[suite][0]
+    if suite == "more":
+        sizes = [(kind.__name__, *size) for kind, pair in MORE.items() for size in pair]
+        return [(*case, int(np.random.default_rng([seed, at]).integers(2**31))) for at, case in enumerate(sizes)]
     cases = []
     for number, name in enumerate(kinds):
         for draw in range(draws):
@@ -448,7 +457,7 @@ def judged(kinds: dict[str, Kind], name: str, n: int, d: int, seed: int) -> dict
     found = estimate(x, y)
     low, high = found.interval
     return {
-        "kind": name, "n": n, "d": d, "truth": truth, "nats": found.nats, "low": low, "high": high,
+        "kind": name, "n": n, "d": d, "seed": seed, "truth": truth, "nats": found.nats, "low": low, "high": high,
         "covered": bool(low <= truth <= high), "trust": found.trust.word, "why": found.trust.sentence,
         "estimator": found.estimator, "reasons": found.reasons, "seconds": time.process_time() - start,
     }  # fmt: skip
@@ -502,15 +511,19 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--largest", type=int, default=20_000, help="no case of more pairs")
     parser.add_argument("--kinds", nargs="+", help="only these")
-    parser.add_argument("--to", type=Path, help="write every row here, as lines of JSON")
+    parser.add_argument(
+        "--to", type=Path, help="write every row here, as lines of JSON; what is there is not run again"
+    )
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     if arguments.suite == "large":
         return large()
     kinds, draws = SUITES[arguments.suite]
-    rows = []
+    there = arguments.to and arguments.to.exists()
+    rows = [json.loads(text) for text in arguments.to.read_text().splitlines()] if there else []
+    seen = {(row["kind"], row["n"], row["d"], row["seed"]) for row in rows}
     for case in designs(arguments.suite, arguments.draws or draws, arguments.seed):
-        if case[1] > arguments.largest or (arguments.kinds and case[0] not in arguments.kinds):
+        if case[1] > arguments.largest or (arguments.kinds and case[0] not in arguments.kinds) or case in seen:
             continue
         rows.append(judged(kinds, *case))
         print(line(rows[-1]), flush=True)

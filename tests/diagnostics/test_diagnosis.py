@@ -118,7 +118,7 @@ RUNS = {
     "temperature too low": {"temperature": lambda given: 0.001},
     "wrong layer": {"h": lambda given: (given["z1"] + given["z2"]) / 2},
     "impossible loss": {"loss": lambda given: 100.0},
-    "frozen projector": {"projector": lambda given: torch.nn.Linear(32, 16).state_dict()},
+    "frozen projector": {"projector": lambda given: torch.nn.Linear(64, 32).state_dict()},
 }
 
 
@@ -205,13 +205,17 @@ def test_without_a_projector_embeddings_may_lie_where_representations_do():
 
 
 def test_a_trained_projector_is_not_called_frozen():
-    layer = torch.nn.Linear(32, 16)
+    layer = torch.nn.Linear(64, 32)
     optimizer = torch.optim.Adam(layer.parameters(), lr=1e-2)
     for _ in range(5):
         optimizer.zero_grad()
-        layer(torch.ones(4, 32)).square().sum().backward()
+        layer(torch.ones(4, 64)).square().sum().backward()
         optimizer.step()
     assert frozen_projector(layer.state_dict()) is None
+
+
+def test_a_small_matrix_that_stays_within_the_bound_by_luck_is_not_called_frozen():
+    assert frozen_projector(torch.nn.Linear(8, 8).state_dict()) is None
 
 
 def test_two_classes_are_not_a_fault_of_their_own():
