@@ -46,6 +46,7 @@ WHOLE_NUMBERS = {
     "saving.every": (0, LARGEST),
     "saving.keep": (1, LARGEST),
     "compute.read_every": (0, LARGEST),
+    "compute.threads": (-1, 1024),
     "watching.every": (0, LARGEST),
     "watching.samples": (2, LARGEST),  # a spread takes two
 }
@@ -149,7 +150,7 @@ class Compute:
     read_every: int = 0
     """Steps between readings of the loss, which wait for the device; 0 is 50 on accelerators and 1 on processors."""
     threads: int = 0
-    """Threads of the processor; 0 tries one, half and all for a few steps, and records the number that was faster."""
+    """Threads of the processor; 0 is torch's number; -1 tries one, half and all of them and records the fastest."""
 
     def interval(self, device: str) -> int:
         """Steps between two readings of the loss on a type of device."""

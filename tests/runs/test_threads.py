@@ -101,7 +101,7 @@ def test_the_choice_is_said_recorded_and_kept_by_a_continued_run(two_threads, ar
     used, plain = [], threads.used
     monkeypatch.setattr(threads, "used", lambda number: (used.append(number), plain(number))[1])
     monkeypatch.setattr(threads, "tried", lambda *a: {1: 0.002, 2: 0.008})
-    train(data=array, run=tmp_path / "run", epochs=30, **SMALL)
+    train(data=array, run=tmp_path / "run", epochs=30, compute={"threads": -1}, **SMALL)
     assert "Threads: 1, since a step takes 2 ms on 1, 8 ms on 2" in capsys.readouterr().err
     assert Run(tmp_path / "run").config.compute.threads == 1
     monkeypatch.setattr(threads, "tried", lambda *a: pytest.fail("tried again"))
@@ -110,9 +110,20 @@ def test_the_choice_is_said_recorded_and_kept_by_a_continued_run(two_threads, ar
     assert torch.get_num_threads() == 2
 
 
+def test_by_default_nothing_is_chosen_and_a_faster_number_is_said(two_threads, monkeypatch):
+    monkeypatch.setattr(threads, "tried", lambda *a: {1: 0.002, 2: 0.008})
+    made = parts()
+    assert threads.settled(made) == (
+        made,
+        "A step takes 2 ms on 1, 8 ms on 2 threads: --compute.threads 1 would be faster.",
+    )
+    monkeypatch.setattr(threads, "tried", lambda *a: {1: 0.008, 2: 0.002})
+    assert threads.settled(made) == (made, "")
+
+
 def test_a_run_that_tried_ends_with_the_weights_of_one_that_was_told(two_threads, array, tmp_path, monkeypatch):
     monkeypatch.setattr(threads, "GAIN", 0.0)  # whatever the clock says: one thread
-    train(data=array, run=tmp_path / "tried", epochs=30, quiet=True, **SMALL)
+    train(data=array, run=tmp_path / "tried", epochs=30, quiet=True, compute={"threads": -1}, **SMALL)
     train(data=array, run=tmp_path / "told", epochs=30, quiet=True, compute={"threads": 1}, **SMALL)
     ours, theirs = (Run(tmp_path / name).load().tensors for name in ("tried", "told"))
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)

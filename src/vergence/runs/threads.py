@@ -1,5 +1,8 @@
 """How many threads of the processor train: tried for a few steps, not guessed.
 
+Sums of two threads differ in their last bits from those of one. So a number is chosen only where the config asks for
+it (-1); else the same command gives the same weights, and a sentence says which number would be faster.
+
 Threads meet at the end of every operation and spin until the last has come. Where another program holds a core, all of
 them spend their time waiting for the one that it keeps from running, and two threads can be slower than one.
 """
@@ -26,7 +29,7 @@ GAIN = 0.9  # of the time with fewer threads, which more must not exceed: they t
 
 
 def settled(parts: Assembled) -> tuple[Assembled, str]:
-    """The parts with the number of threads written down, and a sentence about the choice; nothing if none is to make.
+    """The parts with the number of threads written down if it was to be chosen, and a sentence about what was found.
 
     The steps are those of a copy, so that the run begins where it would have begun. Where the environment or the
     config names a number, on accelerators, on several processes and for short runs, nothing is tried.
@@ -38,22 +41,24 @@ def settled(parts: Assembled) -> tuple[Assembled, str]:
     except Exception:  # a trial must not end a run: what is wrong with a step, training says
         return parts, ""
     number = chosen(took)
+    if parts.config.compute.threads == 0:
+        return parts, "" if number == torch.get_num_threads() else advice(took, number)
     compute = replace(parts.config.compute, threads=number)
     return replace(parts, config=replace(parts.config, compute=compute)), sentence(took, number)
 
 
 def recorded(config: Config, was: Config) -> Config:
     """A config to continue a run with: on the threads of the run, unless it names others."""
-    threads = config.compute.threads or was.compute.threads
+    threads = config.compute.threads if config.compute.threads > 0 else was.compute.threads
     return replace(config, compute=replace(config.compute, threads=threads))
 
 
 @contextmanager
 def used(number: int) -> Iterator[None]:
-    """Work with so many threads (0: as many as now), and leave torch as it was."""
+    """Work with so many threads (0 or -1: as many as now), and leave torch as it was."""
     before = torch.get_num_threads()
     try:
-        torch.set_num_threads(number or before)
+        torch.set_num_threads(number if number > 0 else before)
         yield
     finally:
         torch.set_num_threads(before)
@@ -93,8 +98,16 @@ def chosen(took: Mapping[int, float]) -> int:
 
 def sentence(took: Mapping[int, float], number: int) -> str:
     """What was chosen, and why."""
-    times = ", ".join(f"{1000 * seconds:.0f} ms on {count}" for count, seconds in took.items())
-    return f"Threads: {number}, since a step takes {times}. --compute.threads or OMP_NUM_THREADS name another number."
+    return f"Threads: {number}, since a step takes {times(took)}. --compute.threads or OMP_NUM_THREADS name another."
+
+
+def advice(took: Mapping[int, float], number: int) -> str:
+    """What would have been chosen."""
+    return f"A step takes {times(took)} threads: --compute.threads {number} would be faster."
+
+
+def times(took: Mapping[int, float]) -> str:
+    return ", ".join(f"{1000 * seconds:.0f} ms on {count}" for count, seconds in took.items())
 
 
 def _open(parts: Assembled) -> bool:
@@ -103,7 +116,7 @@ def _open(parts: Assembled) -> bool:
     if len(parts.samples) >= config.batch:
         total = loop.steps_per_epoch(len(parts.samples), config.batch) * config.epochs
     return (
-        config.compute.threads == 0
+        config.compute.threads <= 0
         and "OMP_NUM_THREADS" not in os.environ
         and torch.get_num_threads() > 1
         and assembly.device(config).type == "cpu"

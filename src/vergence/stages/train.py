@@ -112,11 +112,11 @@ def opening(parts: Assembled) -> str:
     weights = sum(weight.numel() for weight in parts.learner.encoder.parameters())
     reasons = Counter(reason for _, reason in samples.skipped)
     skipped = "".join(f" {count} skipped: {reason}." for reason, count in reasons.most_common(3))
+    watched = f"{len(parts.validation):,} more to watch training by, " if config.watching.held_out else ""
     return (
-        f"{samples}; {len(parts.validation):,} more to watch training by, {len(parts.test):,} to judge it at the end."
-        f"{skipped} {config.method} with {config.encoder} "
-        f"({weights / 1e6:.1f} M weights), views {parts.recipe.description}, {config.epochs} epochs in batches of "
-        f"{config.batch}."
+        f"{samples}; {watched}{len(parts.test):,} more to judge it at the end.{skipped} "
+        f"{config.method} with {config.encoder} ({weights / 1e6:.1f} M weights), views {parts.recipe.description}, "
+        f"{config.epochs} epochs in batches of {config.batch}."
     )
 
 
