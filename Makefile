@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help demo test test-slow test-integrations test-kernel lint bench faults fuzz docs clean
+.PHONY: help demo test test-slow test-integrations test-kernel test-scale lint bench faults fuzz docs clean
 
 help:               ## this list
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 16
@@ -37,6 +37,13 @@ test-kernel: $(READY) ## the Triton kernel under its interpreter, in an environm
 	OMP_NUM_THREADS=1 PYTHONPATH=src .venv-kernel/bin/python -m pytest tests/objectives/test_triton.py -n 2
 	PYTHONPATH=src .venv-kernel/bin/python benchmarks/kernel_compile.py
 
+test-scale: $(READY) ## shards, embed and the doctor with a real Ray and a stand-in for S3, in an environment of its own
+	test -e .venv-scale/bin/python || $(PYTHON) -m venv .venv-scale
+	echo "$(abspath $(VENV))" | sed 's|$$|/lib/'"$$(ls $(VENV)/lib)"'/site-packages|' > $$(ls -d .venv-scale/lib/python*)/site-packages/shared.pth
+	.venv-scale/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt 'ray[data]>=2.40' s3fs 'moto[s3,server]'
+	OMP_NUM_THREADS=1 PYTHONPATH=src .venv-scale/bin/python -m pytest -m "slow or not slow" \
+		tests/data/test_shards.py tests/runs/test_mapping.py tests/stages/test_embed.py tests/learning/test_sharding.py
+
 lint: $(READY)      ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -62,4 +69,4 @@ docs: .venv-docs/.ready ## the site, in build/docs: tutorials are executed, warn
 	@echo "Open build/docs/index.html"
 
 clean:              ## remove the environments and caches
-	rm -rf .venv .venv-bench .venv-integrations .venv-kernel build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-bench .venv-integrations .venv-kernel .venv-scale build dist .pytest_cache .mypy_cache .ruff_cache

@@ -8,6 +8,7 @@ is resumed.
 """
 
 import argparse
+import contextlib
 import os
 import shutil
 import signal
@@ -24,6 +25,7 @@ from vergence.runs.run import Run
 HOSTS = {"vergence-a": "10.77.0.1", "vergence-b": "10.77.0.2"}
 PATIENCE = 60  # seconds without a word from the other host after which a process gives up
 LONGEST = 400
+CASES = ("undisturbed", "link cut for 5 s", "link cut for good", "host killed")
 
 
 def ip(*words: str) -> None:
@@ -81,17 +83,20 @@ def step(run: Path) -> int:
 def ended(hosts: dict[str, subprocess.Popen], seconds: float = LONGEST) -> list[int | None]:
     """Exit statuses; whoever does not end is killed."""
     until = time.monotonic() + seconds
-    for process in hosts.values():
+    for host, process in hosts.items():
         try:
             process.wait(max(1.0, until - time.monotonic()))
         except subprocess.TimeoutExpired:
-            killed(process)
+            killed(host, process)
     return [process.poll() for process in hosts.values()]
 
 
-def killed(process: subprocess.Popen) -> None:
-    """End a host: everything in its session at once."""
-    os.killpg(process.pid, signal.SIGKILL)
+def killed(host: str, process: subprocess.Popen) -> None:
+    """End a host: everything in its namespace at once, for the processes of torchrun have sessions of their own."""
+    there = subprocess.run(["ip", "netns", "pids", host], check=True, capture_output=True, text=True).stdout
+    for number in map(int, there.split()):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(number, signal.SIGKILL)
     process.wait()
 
 
@@ -106,7 +111,7 @@ def disturbed(case: str, run: Path, hosts: dict[str, subprocess.Popen]) -> None:
     elif case == "link cut for good":
         link("down")
     elif case == "host killed":
-        killed(hosts["vergence-b"])
+        killed("vergence-b", hosts["vergence-b"])
 
 
 def said(run: Path) -> str:
@@ -124,7 +129,9 @@ def equal(one: Path, other: Path) -> bool:
 
 
 def main() -> None:
-    argparse.ArgumentParser(description=__doc__).parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cases", nargs="*", choices=CASES[1:], default=CASES[1:], help="besides the undisturbed run")
+    cases = ("undisturbed", *parser.parse_args().cases)
     try:
         built()
     except (OSError, subprocess.CalledProcessError) as error:
@@ -136,7 +143,7 @@ def main() -> None:
         flush=True,
     )
     try:
-        for number, case in enumerate(("undisturbed", "link cut for 5 s", "link cut for good", "host killed")):
+        for number, case in enumerate(cases):
             run = folder / f"run{number}"
             start = time.monotonic()
             hosts = started(run, 29500 + 2 * number, resume=False)
