@@ -17,6 +17,7 @@ from vergence.runs.hits import ROWS, Difference, difference, read_hits
 from vergence.runs.results import TRAINED, Score
 
 Key = tuple[str, str, str]  # features, classifier, labels
+SPLIT, MOST_BESIDE = 8, 4  # settings from which on their table is set in two columns, unless more runs make it wide
 
 
 def compare(run_directories: Sequence[str | Path], *, label_free: Mapping[str, Sequence[str]] | None = None) -> str:
@@ -88,14 +89,16 @@ def _accuracies(records: dict[str, Record], label_free: Sequence[str] = (), titl
     trained = [_line(records, key, key[2]) for key in keys if key[0] == TRAINED]
     others = [_line(records, key, f"{key[0]}, {key[2]}") for key in keys if key[0] != TRAINED]
     headings = ["classifier", *records]
+    baselines = table(headings, others, caption="The baselines") if others else None
+    said = _without_labels(label_free)
     return section(
         f"Accuracies{title}",
         side_by_side(_differences(records), _against_time(records)),
         side_by_side(
             table(headings, trained, caption="Frozen features of the trained encoders") if trained else None,
-            _without_labels(label_free),
+            said or baselines,
         ),
-        details("The baselines", table(headings, others)) if others else None,
+        details("The baselines", baselines) if baselines and said else None,
     )
 
 
@@ -205,11 +208,8 @@ def _diagnostics(records: dict[str, Record], title: str = "") -> Section | None:
     if not cells:
         return None
     folded = details(f"All {len(cells)} diagnostics", table(["diagnostic", *records], cells))
-    return section(
-        f"Geometry{title}",
-        table(["diagnostic", *records], leading, caption="What to look at first") if leading else None,
-        folded,
-    )
+    first = table(["diagnostic", *records], leading, caption="What to look at first") if leading else None
+    return section(f"Geometry{title}", side_by_side(first, folded))
 
 
 def _settings(records: dict[str, Record]) -> Section | None:
@@ -220,7 +220,9 @@ def _settings(records: dict[str, Record]) -> Section | None:
     rows = [row for row in rows if any(value != row[1] for value in row[2:])]
     if not rows:
         return section("What differs", paragraph("The configs are equal."))
-    return section("What differs", table(["setting", *records], rows))
+    half = len(rows) if len(rows) < SPLIT or len(records) > MOST_BESIDE else (len(rows) + 1) // 2
+    columns = [table(["setting", *records], part) for part in (rows[:half], rows[half:]) if part]
+    return section("What differs", side_by_side(*columns))
 
 
 def _missing(records: dict[str, Record]) -> Section | None:

@@ -20,6 +20,7 @@ from vergence.report.pieces import (
     paragraph,
     percent,
     picture,
+    piece,
     shown,
     side_by_side,
     stacked,
@@ -45,13 +46,14 @@ def ranking_page(ranking: Any, samples: Any, few: Tensor, *, seed: int = 0) -> s
     parts = [
         _order(ranking),
         _look(ranking, gallery, seed),
-        section("Train with the best", paragraph(_advice(ranking)), code(ranking.command)),
         _theory(ranking, described),
         _outside(ranking.best, samples, few, gallery),
         _connections(ranking.best, samples, few, gallery),
         _graph(ranking.graph),
-        section("What this does not tell", bullets(ranking.unknown)),
-        section("How it was measured", bullets(_method(ranking))),
+        section(
+            "What this does not tell, and how it was measured",
+            side_by_side(bullets(ranking.unknown), bullets(_method(ranking))),
+        ),
     ]
     label = "" if ranking.labeled else "experimental"
     return document(
@@ -91,7 +93,7 @@ class Gallery:
 def race_figure(ranking: Any) -> Figure:
     """The score of every set after each rung that it reached, with 95 % intervals; ties are filled marks."""
     rows = ranking.sets[::-1]
-    figure, axes = canvas(ranking.measure, "", height=1.2 + 0.34 * len(rows))
+    figure, axes = canvas(ranking.measure, "", height=1.2 + 0.42 * len(rows))
     for place, row in enumerate(rows):
         for number, reading in enumerate(row.tried.readings):
             height, last = place + 0.22 * (1 - number), reading is row.tried.last
@@ -100,6 +102,7 @@ def race_figure(ranking: Any) -> Figure:
             fill = color if row.tried.tied and last else "none"
             axes.plot(reading.score, height, MARKERS[number], color=color, markersize=5, markerfacecolor=fill)
     axes.set_yticks(range(len(rows)), [verbatim(row.name) for row in rows], color=INK)
+    axes.set_ylim(-0.5, len(rows) - 0.5)
     marks = zip(ranking.rungs, MARKERS, strict=False)
     for steps, marker in marks:
         axes.plot([], [], marker, color=QUIET, markerfacecolor="none", label=f"{steps} steps")
@@ -145,7 +148,10 @@ def _order(ranking: Any) -> Section | None:
     return section(
         "The order",
         table(["", "set", "what it does", *rungs, "behind the best"], rows, caption=caption),
-        picture(race_figure(ranking), words, description="Scores of all sets with intervals, best at the top."),
+        side_by_side(
+            picture(race_figure(ranking), words, description="Scores of all sets with intervals, best at the top."),
+            Markup("<h3>Train with the best</h3>") + paragraph(_advice(ranking)) + code(ranking.command),
+        ),
     )
 
 
@@ -214,9 +220,11 @@ def _theory(ranking: Any, described: Sequence[Any]) -> Section | None:
     return section(
         "What theory says of the sets",
         paragraph(DESCRIPTION),
-        table(["set", "1 - sigma", "95 % interval", "mixed", "place by trials"], rows),
-        picture(curve_figure(described), words, description="Curves of 1 minus sigma against delta, one for each set."),
-        _certificate(ranking),
+        side_by_side(
+            table(["set", "1 - sigma", "95 % interval", "mixed", "place by trials"], rows)
+            + (_certificate(ranking) or Markup("")),
+            picture(curve_figure(described), words, description="Curves of 1 minus sigma against delta, a set each."),
+        ),
     )
 
 
@@ -258,16 +266,16 @@ def _outside(best: Any, samples: Any, few: Tensor, gallery: Gallery) -> Section 
 def _connections(best: Any, samples: Any, few: Tensor, gallery: Gallery) -> Section | None:
     if best.described is None or not best.described.connections:
         return None
-    rows = []
+    cards: list[tuple[Markup, str]] = []
     for pair in best.described.connections:
         pictures = Markup(" ").join(gallery.sample(place) for place in (pair.first, pair.second))
         names = [_class_name(samples, int(samples.labels[few[place]])) for place in (pair.first, pair.second)]
-        views = f"view {pair.first_view} and view {pair.second_view}"
-        rows.append([Markup('<div class="found">{}</div>').format(pictures), " and ".join(names), views, pair.distance])
+        views = f"views {pair.first_view} and {pair.second_view}, distance {shown(pair.distance)}"
+        cards.append((pictures, f"{' and '.join(names)}: {views}"))
     words = (
         "Pairs of views that bring samples of different classes together: too many of them, and a set mixes classes."
     )
-    return section("Where classes touch", paragraph(words), table(["pair", "classes", "views", "distance"], rows))
+    return section("Where classes touch", paragraph(words), piece("strip", "The closest pairs", cards))
 
 
 def _graph(survey: Any) -> Section | None:

@@ -43,8 +43,10 @@ def _group(title: str, findings: Sequence[Any], pictures: Path) -> Section | Non
     """The claims of a source: a table of all, then those with pictures."""
     if not findings:
         return None
+    title, _, address = title.partition(" https://")
+    link = Markup('<p><a href="https://{0}">https://{0}</a></p>').format(address) if address else None
     drawn = [_pictured(finding, pictures) for finding in findings if finding.pictures]
-    return section(title, table(HEADINGS, [_row(finding) for finding in findings]), *drawn)
+    return section(title.rstrip("."), link, table(HEADINGS, [_row(finding) for finding in findings]), *drawn)
 
 
 def _pictured(finding: Any, pictures: Path) -> Markup:

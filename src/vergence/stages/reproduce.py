@@ -1,5 +1,6 @@
 """``vergence reproduce``: the claims of the sources, run."""
 
+import shlex
 from pathlib import Path
 from typing import Literal
 
@@ -35,7 +36,9 @@ def reproduce(
         for finding in findings(rows, laboratory):
             found.append(finding)
             progress.advance(1)
-    html = reproduction_page(found, SOURCES, pictures=place / "pictures")
+    asked = [*map(str, claims), *["--training"] * training, *(["--scale", scale] if scale != "small" else [])]
+    again = shlex.join(["vergence", "reproduce", *asked, "--run", place.as_posix()])
+    html = reproduction_page(found, SOURCES, command=again, pictures=place / "pictures")
     page = write_bytes(place / "claims.html", html.encode())
     lines = [
         f"{finding.number:>4}  {finding.verdict:13}  {finding.sentence}  ({finding.measured})" for finding in found
