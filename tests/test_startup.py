@@ -1,6 +1,8 @@
 """What a small question loads: the doctor of a file without labels starts without the large libraries it may need."""
 
 import json
+import os
+import re
 import subprocess
 import sys
 
@@ -18,16 +20,23 @@ print(json.dumps([name for name in {names!r} if name in sys.modules]))
 """
 
 
-def loaded(*arguments):
-    script = SCRIPT.format(names=LARGE)
-    done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=True)
-    return json.loads(done.stdout.splitlines()[-1])
+def started(*arguments, **environment):
+    """Which large libraries a verb loads, and what its process says of itself."""
+    script, inherited = SCRIPT.format(names=LARGE), {**os.environ, **environment}
+    inherited.pop("OMP_WAIT_POLICY", None)
+    command = [sys.executable, "-c", script, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=inherited)
+    return json.loads(done.stdout.splitlines()[-1]), done.stderr
 
 
-def test_the_doctor_of_a_small_file_loads_none_of_the_large_libraries(tmp_path):
+def test_the_doctor_of_a_small_file_loads_none_of_the_large_libraries_and_its_threads_do_not_spin(tmp_path):
     rows = np.random.default_rng(0).normal(size=(200, 16)).astype("float32")
     np.save(tmp_path / "tiny.npy", rows)
-    assert loaded("doctor", str(tmp_path / "tiny.npy")) == []
+    loaded, said = started("doctor", str(tmp_path / "tiny.npy"), OMP_DISPLAY_ENV="verbose")
+    assert loaded == []
+    spins = re.findall(r"GOMP_SPINCOUNT = '(\w+)'", said)  # of GNU's OpenMP, which torch has on Linux
+    assert set(spins) <= {"0"}
+    assert spins or sys.platform != "linux"
 
 
 def test_the_room_of_pages_gives_functions_where_modules_have_the_same_name():

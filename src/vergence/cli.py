@@ -47,6 +47,9 @@ LONGEST = 4000  # characters of an error that are printed
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a verb and print what it found."""
+    # Threads that wait for each other sleep: spinning, as is the default, two of them took nine times the processor
+    # time of one where other programs wanted the cores (docs/engine.md). OpenMP reads this when torch is imported.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     verb, *arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     debug = "--debug" in arguments
     arguments = [word for word in arguments if word != "--debug"]
