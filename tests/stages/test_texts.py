@@ -143,6 +143,15 @@ def test_texts_that_point_one_way_are_called_anisotropic():
     assert "anisotropy" not in diagnose(h, words=words).faults
 
 
+def test_texts_that_coincide_are_collapsed_if_their_differences_are_noise_and_else_share_a_constant():
+    h, words = embedded(0.0)
+    constant = 1000 * np.ones_like(h)
+    told = diagnose(constant + 0.1 * h, words=words)
+    assert (told.verdict.label, told.faults) == ("collapsed", ("complete collapse",))
+    meaning = np.concatenate([words.numpy(), 0.01 * h[:, 2:]], 1)  # directions that follow the words
+    assert diagnose(constant + meaning.astype(np.float32), words=words).faults == ("anisotropy",)
+
+
 def test_neighbors_by_length_are_found():
     h, words = embedded(0.0)
     angle = words[:, :1].numpy() / 2

@@ -9,6 +9,7 @@ from torch import Tensor
 from vergence.counters import drawn
 from vergence.diagnostics.arrays import Array, rows_at
 from vergence.diagnostics.estimate import Estimate
+from vergence.diagnostics.faults.learning import COINCIDE
 from vergence.diagnostics.findings import Finding, fault
 from vergence.diagnostics.measures import shown
 
@@ -58,6 +59,10 @@ def anisotropy(h: Array, words: Tensor, seed: int = 0) -> Finding | None:
     found = mean_cosine(h, words, seed)
     if found.value < ANISOTROPIC:
         return None
+    if found.value > 1 - COINCIDE and not _differences_mean_something(h, words, seed):
+        sentence = f"Texts coincide (mean cosine {found.value:.4f}), and their differences say nothing of their words."
+        advice = "These rows hold no information: look for the step that made them equal."
+        return Finding("complete collapse", "rows", sentence, "mean_cosine", advice)
     sentence = f"Any two texts have a mean cosine of {found.value:.2f}: all share one direction (anisotropy)."
     advice = "Subtract the mean row before comparing cosines, or train with more uniformity."
     return Finding("anisotropy", "rows", sentence, "mean_cosine", advice, remedy="center")
@@ -83,6 +88,13 @@ def by_frequency(h: Array, words: Tensor, seed: int = 0) -> Finding | None:
     sentence = f"A text's neighbors have words as common as its own (rank correlation {agreement:.2f})."
     advice = "Weight tokens by their rarity (idf)."
     return Finding("frequency bias", "rows", sentence, "frequency_bias", advice, level="note")
+
+
+def _differences_mean_something(h: Array, words: Tensor, seed: int) -> bool:
+    """Whether neighbors around the mean direction agree in length or rarity of words: with a constant, not in noise."""
+    unit, known = _unit(h, words, seed)
+    agreements = [_agreement(unit - unit.mean(0), known, column, seed) for column in (0, 1)]
+    return max(agreements) > 4 / len(unit) ** 0.5  # four deviations of a rank correlation that is 0
 
 
 def _unit(h: Array, words: Tensor, seed: int) -> tuple[Tensor, Tensor]:
