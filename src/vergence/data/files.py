@@ -35,15 +35,18 @@ def existing_folder(path: str) -> Path:
     raise FileNotFoundError(what + _nearest(folder))
 
 
-def tables(path: str) -> dict[str, NDArray[Any]]:
-    """The named arrays of a file, under the names x, y, x_train, y_train, x_test and y_test."""
+def tables(path: str, *, column: str | None = None) -> dict[str, NDArray[Any]]:
+    """The named arrays of a file, under the names x, y, x_train, y_train, x_test and y_test.
+
+    ``column`` is the one of a Parquet table that is x; otherwise it is the first of lists, or all of numbers.
+    """
     file = existing_file(path)
     if file.suffix == ".npy":
         return {"x": array_in(file)}
     if file.suffix == ".npz":
         return _renamed(array_in(file), path)
     if file.suffix == ".parquet":
-        return _parquet(file)
+        return _parquet(file, column)
     raise ValueError(f"{path} ends in {file.suffix or 'nothing'}; arrays are read from .npy, .npz and .parquet.")
 
 
@@ -172,7 +175,7 @@ def _renamed(found: dict[str, Any], path: str) -> dict[str, NDArray[Any]]:
     )
 
 
-def _parquet(file: Path) -> dict[str, NDArray[Any]]:
+def _parquet(file: Path, column: str | None = None) -> dict[str, NDArray[Any]]:
     """A table of numbers, or one column of equally long lists; a column with a name for labels is the labels."""
     try:
         from pyarrow import parquet
@@ -184,7 +187,9 @@ def _parquet(file: Path) -> dict[str, NDArray[Any]]:
         raise ValueError(f"{file} cannot be read as a parquet table: {_first_line(error)}") from error
     columns = {SPELLINGS.get(name, name): name for name in table.column_names}
     labels = columns.pop("y", None)
-    x = _numbers(table, list(columns.values()), file)
+    if column is not None and column not in table.column_names:
+        raise ValueError(f"{file} has no column {column}. It has {', '.join(table.column_names)}.")
+    x = _numbers(table, list(columns.values()) if column is None else [column], file)
     return {"x": x} if labels is None else {"x": x, "y": np.asarray(table.column(labels).to_pylist())}
 
 

@@ -33,7 +33,7 @@ def hugging_face(
     """
     if streaming:
         return _streamed(name, split, config=config, column=column, size=size)
-    dataset, divided = _split(_dataset(name, config), split)
+    dataset, divided = split_of(_dataset(name, config), split)
     features = {key: type(feature).__name__ for key, feature in dataset.features.items()}
     labels = next((key for key, feature in features.items() if feature == "ClassLabel"), None)
     column = column or next((key for key in features if key != labels), "")
@@ -105,7 +105,7 @@ def _dataset(name: str, config: str) -> Any:
     return datasets.load_dataset(name, config or None)
 
 
-def _split(found: Any, split: str) -> tuple[Any, bool]:
+def split_of(found: Any, split: str) -> tuple[Any, bool]:
     """The wanted part, and whether the dataset is divided already."""
     if not hasattr(found, "keys"):
         return found, False

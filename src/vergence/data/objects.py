@@ -11,6 +11,7 @@ from PIL import Image
 
 from vergence.data.arrays import divided as divided_arrays
 from vergence.data.arrays import from_array, label_fields
+from vergence.data.hub import split_of
 from vergence.data.images import image_files, pixels
 from vergence.data.samples import Samples
 from vergence.data.splits import part
@@ -25,6 +26,9 @@ _READ: dict[int, tuple[Any, int, Samples]] = {}  # the last object that was read
 
 def divided(value: Any, split: str, *, size: int = 0) -> Samples:
     """The ``train``, ``test`` or ``all`` part of whatever was given from Python; ``size`` is the side of its images."""
+    if isinstance(value, Mapping) and value and all(_is_table(each) for each in value.values()):
+        chosen, own = split_of(value, split)  # what `datasets.load_dataset` gives: a dataset for each split
+        return divided(chosen, "all" if own else split, size=size)
     known = _READ.get(id(value))
     if known is not None and known[0] is value and known[1] == size:
         return part(known[2], split)
@@ -55,10 +59,22 @@ def _rows(value: Any) -> Rows | None:
     if isinstance(value, torch.utils.data.DataLoader):
         return _of_loader(value)
     if isinstance(value, torch.utils.data.Dataset):
-        return _of_items((value[place] for place in range(len(value))), getattr(value, "classes", ()))  # type: ignore[arg-type]
+        items = (value[place] for place in range(len(value))) if hasattr(value, "__len__") else value  # type: ignore[arg-type]
+        return _of_items(items, _classes(value))
     if isinstance(value, list) and value and isinstance(value[0], str | Path | Image.Image):
         return value, None, ()
     return None
+
+
+def _is_table(value: Any) -> bool:
+    return bool(getattr(value, "column_names", None)) and hasattr(value, "features")
+
+
+def _classes(dataset: Any) -> Sequence[str]:
+    """The names of the classes of a torch dataset, or of the one that it is a part of."""
+    while not hasattr(dataset, "classes") and hasattr(dataset, "dataset"):
+        dataset = dataset.dataset
+    return getattr(dataset, "classes", ())
 
 
 def _columns(value: Any) -> Mapping[str, Any] | None:

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Any
 
 PERIOD = 10.0  # seconds between plain lines
-ESTIMATED = 5  # steps after which the rest is estimated: the first are slow
+ESTIMATED = 5  # steps after which the rest is estimated, by those behind the first, before which much is prepared
 
 
 class Progress:
@@ -17,6 +17,7 @@ class Progress:
         self._began = time.monotonic()
         self._printed = 0.0
         self._samples = 0
+        self._first = 0.0
         self._bar: Any = None
         self._named = ""
 
@@ -62,8 +63,10 @@ class Progress:
         seconds = self.seconds
         words = [f"{name} {value:.4g}" for name, value in facts.items()]
         words.append(f"{self._samples / max(1e-9, seconds):,.0f} samples/s")
+        if self.done - self.start == 1:
+            self._first = seconds
         if self.done - self.start == ESTIMATED and not self.quiet and self.total - self.done > ESTIMATED:
-            left = seconds / ESTIMATED * (self.total - self.done)
+            left = (seconds - self._first) / (ESTIMATED - 1) * (self.total - self.done)
             self._print(f"About {duration(left)} of training are left; the assessment follows.")
         if self._bar is not None:
             self._bar.update(self._task, completed=self.done, description=" · ".join(words))

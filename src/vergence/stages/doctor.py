@@ -115,7 +115,7 @@ def doctor(
         return _of_model(Path(str(target)), data, _labels(labels), evaluate, fail_on, output, protocol)
     if isinstance(target, nn.Module):
         target = features.encoded(target, _embeddings(data, drop_nan=drop_nan))
-    known = _labels(labels, target)
+    known = _labels(labels, target, key)
     h, z1, z2 = (_embeddings(source, drop_nan=False, key=key) for source in (target, z1, z2))
     known = known if labels is not None or known is None or len(known) == len(h) else None
     if second_view is not None:
@@ -261,13 +261,13 @@ def _embeddings(source: Any | None, *, drop_nan: bool, key: str | None = None) -
     return read_embeddings(source, drop_nan=drop_nan, name=key)
 
 
-def _labels(source: Any | None, target: Any = None) -> Any:
+def _labels(source: Any | None, target: Any = None, key: str | None = None) -> Any:
     """Labels that are given, of a file or of a column of the target's own file; else those found in that file."""
     beside = target if isinstance(target, str | Path) else None
     if source is None:
-        return None if beside is None else read_labels(beside)
+        return None if beside is None else read_labels(beside, key=key)
     if isinstance(source, Tensor):
         return source
     if isinstance(source, str) and beside is not None and not Path(source).exists() and Path(source).suffix == "":
-        return read_labels(beside, source)
+        return read_labels(beside, source, key=key)
     return label_file(str(source)) if isinstance(source, str | Path) else label_values(np.asarray(source))
