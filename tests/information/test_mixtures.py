@@ -65,3 +65,13 @@ def test_a_surface_holds_a_dependence_that_correlation_does_not():
     exact = np.logaddexp(inner, -inner) - math.log(2) - square - 0.5 * math.log(1 - 0.95**2)
     assert abs(scores.diagonal().mean().item() - exact.mean()) < 0.1
     assert abs(scores.exp().mean().item() - 1) < 0.1
+
+
+def test_a_surface_in_steps_holds_a_density_that_jumps():
+    random = np.random.default_rng(0)
+    x, size = random.normal(size=(2, 4000))
+    y = np.abs(size) * np.sign(x) * np.where(random.random(4000) < 0.1, -1, 1)
+    scores = Surfaces(x[:, None], y[:, None], np.arange(3000))(torch.arange(3000, 4000))
+    truth = math.log(2) + 0.1 * math.log(0.1) + 0.9 * math.log(0.9)
+    assert abs(scores.diagonal().mean().item() - truth) < 0.05  # a mixture of Gaussians misses a fifth of it
+    assert abs(scores.exp().mean().item() - 1) < 0.05

@@ -152,3 +152,14 @@ def test_a_hundred_thousand_pairs_are_drawn_evenly_and_that_is_said(monkeypatch)
     y = y * np.random.default_rng(0).choice([-1, 1], size=y.shape)
     found = estimate(x, y)
     assert any("600 of the 2000 pairs were used, evenly spread" in reason for reason in found.reasons)
+
+
+def test_the_sign_of_a_product_among_inert_columns_is_found_and_covered():
+    random = np.random.default_rng(3)
+    x, y = random.normal(size=(2, 2000, 4))
+    flipped = random.random(2000) < 0.1
+    y[:, 2] = np.abs(y[:, 2]) * np.sign(x[:, 0] * x[:, 3]) * np.where(flipped, -1, 1)
+    found = estimate(x, y)
+    truth = math.log(2) + 0.1 * math.log(0.1) + 0.9 * math.log(0.9)
+    assert found.interval[0] <= truth <= found.interval[1]
+    assert found.nats > 0.7 * truth  # combinations of all products, which are mostly noise, gave half

@@ -2,6 +2,7 @@
 
 import importlib.util
 import math
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from vergence.information.neighbors import ksg
 from vergence.information.preprocessing import gaussianized, one_hot
 
 PATH = Path(__file__).parents[2] / "benchmarks" / "information_trust.py"
+sys.path.append(str(PATH.parent))  # it imports the file beside it
 SPEC = importlib.util.spec_from_file_location("information_trust", PATH)
 assert SPEC is not None
 assert SPEC.loader is not None
@@ -51,3 +53,16 @@ def test_the_fresh_suite_has_two_hundred_cases_of_kinds_that_development_has_not
     assert not set(trust.DEVELOPMENT) & set(trust.FRESH)
     assert {n for _, n, _, _ in cases} == set(trust.SIZES)
     assert {d for _, _, d, _ in cases} >= {1, 2, 5, 10, 20, 50}
+
+
+CONTINUOUS = """multiplied lagged warped mixed_correlations null_gaussian uneven_noise waves frank waiting tails_only
+    sign_of_two product"""
+
+
+@pytest.mark.parametrize("name", CONTINUOUS.split())
+def test_neighbors_find_the_truth_of_more_kinds(name):
+    kinds = {kind.__name__: kind for kind in trust.MORE}
+    x, y, truth = kinds[name](np.random.default_rng(7), 4000, 2 if name in ("sign_of_two", "product") else 1)
+    found = ksg(gaussianized(x), gaussianized(y), k=3)
+    # Jumps of the density and fast waves cost neighbors a little.
+    assert found == pytest.approx(truth, abs=0.05 + 0.03 * truth)

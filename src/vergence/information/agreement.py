@@ -6,8 +6,8 @@ import numpy as np
 
 from vergence.information.answers import WORDS, Information, Trust, word_of_width
 from vergence.information.estimators import added_neighbors, neighbors
-from vergence.information.preprocessing import Rows, evenly
-from vergence.information.screening import dependence, matched, relevant, threshold
+from vergence.information.preprocessing import Rows, evenly, gaussianized, with_products
+from vergence.information.screening import MOST_PRODUCTS, PAIRS_PER_PRODUCT, dependence, matched, relevant, threshold
 
 # In so many joint dimensions neighbors still serve as a check from below.
 NEAR_DIMENSIONS = 4
@@ -22,7 +22,8 @@ def nearby(x: Rows, y: Rows) -> list[Information]:
     """What neighbors say of the columns that depend on the other side: never more than all share.
 
     Of a few of them together, and, if no two columns of x (or of y) depend on each other, of matched pairs of columns,
-    added up: then I(x; y) is at least the sum of I(x_i; y_i).
+    added up: then I(x; y) is at least the sum of I(x_i; y_i). And of the strongest product of two columns, which may
+    depend where no column does.
     """
     rows = evenly(len(x), MOST_CHECKED)
     x, y = x[rows], y[rows]
@@ -30,10 +31,17 @@ def nearby(x: Rows, y: Rows) -> list[Information]:
     pairs, found = matched(strength, most=MOST_MATCHED), []
     if len(pairs) > 1 and any(map(_independent, (x, y))):
         found.append(added_neighbors([(x[:, [i]], y[:, [j]]) for i, j in pairs]))
+    found += _of_a_product(gaussianized(x), gaussianized(y))
     if x.shape[1] + y.shape[1] > NEAR_DIMENSIONS:
         most = NEAR_DIMENSIONS // 2
         x, y = x[:, relevant(strength, 0, most=most)], y[:, relevant(strength, 1, most=most)]
     return [*found, neighbors(x, y)] if x.shape[1] and y.shape[1] else found
+
+
+def _of_a_product(x: Rows, y: Rows) -> list[Information]:
+    left, right = with_products(x, y, min(MOST_PRODUCTS, len(x) // PAIRS_PER_PRODUCT))
+    strongest = matched(dependence(left, right), most=1)
+    return [neighbors(left[:, [i]], right[:, [j]]) for i, j in strongest if i >= x.shape[1] or j >= y.shape[1]]
 
 
 def _independent(rows: Rows) -> bool:

@@ -12,8 +12,8 @@ from vergence.information.copula import Canonical, canonical, significant
 from vergence.information.critics import perceptron
 from vergence.information.crossfit import Split, fit, two_way, two_way_terms
 from vergence.information.mixtures import MixtureScores, fitted, starts
-from vergence.information.preprocessing import Described, Rows, evenly, gaussianized, products, tensor
-from vergence.information.screening import dependence, matched, relevant
+from vergence.information.preprocessing import Described, Rows, evenly, gaussianized, tensor, with_products
+from vergence.information.screening import MOST_PRODUCTS, PAIRS_PER_PRODUCT, dependence, matched, relevant
 from vergence.information.surfaces import Surfaces
 from vergence.types import Square
 
@@ -28,8 +28,6 @@ FEW_COLUMNS = 10
 MOST_VARIATES = 4
 # Correlations of the Gaussian part stay below this, so that one pair of rows cannot outweigh all others.
 LARGEST = 0.9999
-# Products of columns are correlated only if every one of them has so many training pairs.
-PAIRS_PER_PRODUCT = 8
 # More matched columns than this are rarely worth their noise.
 MOST_SURFACES = 12
 # A richer model replaces a simpler one if it gains so many standard errors on the stopping part.
@@ -167,6 +165,7 @@ def _richer(
         for most in {1, len(chosen)} if chosen else ():
             i, j = (list(side) for side in zip(*chosen[:most], strict=True))
             yield Model("surfaces of products", Surfaces(left[:, i], right[:, j], train, seed=seed))
+        yield from _single_products(x, y, train, seed)
     keep = relevant(strength, 0, most=x.columns.shape[1]), relevant(strength, 1, most=y.columns.shape[1])
     d = x.columns.shape[1] + y.columns.shape[1]
     if all(map(len, keep)) and len(keep[0]) + len(keep[1]) < d:
@@ -192,16 +191,24 @@ def _mixtures(name: str, x: Rows, y: Rows, train: np.ndarray, seed: int) -> Iter
 def _quadratic_variates(x: Described, y: Described, train: np.ndarray) -> tuple[Rows, Rows] | None:
     """The combinations of columns and their products that correlate most, or none if there are too many columns."""
     most = len(train) // PAIRS_PER_PRODUCT
-    if x.columns.shape[1] < y.columns.shape[1]:  # the variable with fewer columns is served first
-        left = products(x.columns, most - y.columns.shape[1])
-        right = products(y.columns, most - left.shape[1])
-    else:
-        right = products(y.columns, most - x.columns.shape[1])
-        left = products(x.columns, most - right.shape[1])
+    left, right = with_products(x.columns, y.columns, most)
     if left.shape[1] + right.shape[1] > most:
         return None
     variates = significant(canonical(left[train], right[train]), len(train)).first(MOST_VARIATES)
     return (left - variates.mean_x) @ variates.weight_x, (right - variates.mean_y) @ variates.weight_y
+
+
+def _single_products(x: Described, y: Described, train: np.ndarray, seed: int) -> Iterator[Model]:
+    """Surfaces of single products: where one of them matters, a combination of all is mostly noise."""
+    left, right = with_products(x.columns, y.columns, min(MOST_PRODUCTS, len(train) // PAIRS_PER_PRODUCT))
+    pairs = matched(dependence(left[train], right[train]), most=MOST_VARIATES)
+    counts = [
+        k for k in (1, len(pairs)) if any(i >= x.columns.shape[1] or j >= y.columns.shape[1] for i, j in pairs[:k])
+    ]
+    for k in sorted(set(counts)):
+        i, j = (list(side) for side in zip(*pairs[:k], strict=True))
+        chosen = gaussianized(left[:, i]), gaussianized(right[:, j])
+        yield Model("surfaces of single products", Surfaces(*chosen, train, seed=seed))
 
 
 def _factors(f: Tensor, a: Tensor, g: Tensor, b: Tensor) -> Factors:

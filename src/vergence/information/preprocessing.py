@@ -121,6 +121,15 @@ def products(columns: Rows, most: int) -> Rows:
     return np.hstack([columns, columns**2]) if 2 * d <= most else columns
 
 
+def with_products(x: Rows, y: Rows, most: int) -> tuple[Rows, Rows]:
+    """The columns of both with their products, as far as so many columns in all allow."""
+    if x.shape[1] < y.shape[1]:  # the variable with fewer columns is served first
+        left = products(x, most - y.shape[1])
+        return left, products(y, most - left.shape[1])
+    right = products(y, most - x.shape[1])
+    return products(x, most - right.shape[1]), right
+
+
 def evenly(n: int, most: int) -> np.ndarray:
     """At most so many row numbers, spread evenly from the first to the last."""
     return np.arange(n) if n <= most else np.linspace(0, n - 1, most).astype(int)

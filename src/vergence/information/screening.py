@@ -9,6 +9,10 @@ Columns = Float[np.ndarray, "n _"]
 
 # Cosines of the rank: enough for two full waves, and few enough (16 degrees of freedom a pair) to keep the power.
 WAVES = 4
+# Products of columns are looked at only if every one of them has so many pairs.
+PAIRS_PER_PRODUCT = 8
+# Single products are searched among so many columns: their waves stay below 100 MB for 10,000 pairs.
+MOST_PRODUCTS = 300
 
 
 def dependence(x: Columns, y: Columns) -> Float[np.ndarray, "dx dy"]:

@@ -1,22 +1,27 @@
 """Sums of smooth two-dimensional log ratios over matched columns: dependence of any shape, one pair at a time."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import torch
 from jaxtyping import Float
+from scipy.special import ndtri
 from torch import Tensor
 
 from vergence.information.mixtures import Mixture, fitted, starts
 from vergence.types import Square
 
 Column = Float[np.ndarray, " n"]
+Places = Float[np.ndarray, "n cells"]
 
 # The grid on which a ratio is tabulated, in deviations of the Gaussianized column; between knots it is linear.
 KNOTS = np.linspace(-3.6, 3.6, 49)
 # A mixture of two columns is fitted to at most so many rows: more change it little.
 MOST_ROWS = 2000
 COMPONENTS = (1, 2, 6, 12)
+# Cells on each side of a density in steps; an even number has an edge at the median, where signs change.
+STEPS = (2, 4, 8)
 
 
 class Surfaces:
@@ -25,32 +30,60 @@ class Surfaces:
     def __init__(self, x: Float[np.ndarray, "n p"], y: Float[np.ndarray, "n p"], train: np.ndarray, *, seed: int = 0):
         left, right = [], []
         for u, v in zip(x.T, y.T, strict=True):
-            table = _table(u[train], v[train], seed)
-            left.append(_hats(u) @ table)
-            right.append(_hats(v))
+            table, place = _table(u[train], v[train], seed)
+            left.append(place(u) @ table)
+            right.append(place(v))
         self.left, self.right = (torch.from_numpy(np.hstack(side)).float() for side in (left, right))
 
     def __call__(self, rows: Tensor) -> Square:
         return self.left[rows] @ self.right[rows].T
 
 
-def _table(u: Column, v: Column, seed: int) -> np.ndarray:
-    """The log ratio of the mixture of two columns that Schwarz's criterion prefers, at every pair of knots."""
+def _table(u: Column, v: Column, seed: int) -> tuple[np.ndarray, Callable[[Column], Places]]:
+    """The log ratio of the smooth or stepped density that Schwarz's criterion prefers, and how a value finds its row.
+
+    Gaussians are at a loss where a density jumps, as at the signs of a product; steps are at a loss where it bends.
+    """
     rows = np.stack([u, v], axis=1)[:: math.ceil(len(u) / MOST_ROWS)]
-    best, chosen = -math.inf, None
+    penalty = 0.5 * math.log(len(rows)) / len(rows)
+    best, smooth = -math.inf, None
     for k in [k for k in COMPONENTS if len(rows) >= 50 * k]:
         mixture, value = fitted(rows, starts(rows, k, pair=(0, 1), seed=seed)[-1])
-        score = value - 0.5 * (6 * k - 1) * math.log(len(rows)) / len(rows)
+        score = value - penalty * (6 * k - 1)
         if score > best:
-            best, chosen = score, mixture
-    assert isinstance(chosen, Mixture)
+            best, smooth = score, mixture
+    assert smooth is not None
+    stepped = None
+    normal = float(-0.5 * (rows**2).sum(1).mean()) - math.log(2 * math.pi)  # the columns are Gaussianized
+    for bins in STEPS:
+        table, place = _stepped(u, v, bins)
+        gain = float(np.einsum("nk,kl,nl->n", place(rows[:, 0]), table, place(rows[:, 1])).mean())
+        score = normal + gain - penalty * (bins - 1) ** 2
+        if score > best:
+            best, stepped = score, (table, place)
+    return stepped or (_tabulated(smooth), _hats)
+
+
+def _stepped(u: Column, v: Column, bins: int) -> tuple[np.ndarray, Callable[[Column], Places]]:
+    """The log ratio of counts between quantiles of a normal law, with half a pair more in every cell."""
+    edges = ndtri(np.arange(1, bins) / bins)
+
+    def place(column: Column) -> Places:
+        return np.eye(bins)[np.searchsorted(edges, column)]
+
+    counts = place(u).T @ place(v) + 0.5
+    share = counts / counts.sum()
+    return np.log(share / share.sum(1, keepdims=True) / share.sum(0)), place
+
+
+def _tabulated(mixture: Mixture) -> np.ndarray:
     grid = np.stack(np.meshgrid(KNOTS, KNOTS, indexing="ij"), axis=2).reshape(-1, 2)
-    joint = chosen.log_density(grid).reshape(len(KNOTS), -1)
-    alone = [chosen.log_density(KNOTS[:, None], slice(i, i + 1)) for i in (0, 1)]
+    joint = mixture.log_density(grid).reshape(len(KNOTS), -1)
+    alone = [mixture.log_density(KNOTS[:, None], slice(i, i + 1)) for i in (0, 1)]
     return joint - alone[0][:, None] - alone[1]
 
 
-def _hats(column: Column) -> Float[np.ndarray, "n knots"]:
+def _hats(column: Column) -> Places:
     """The weights of the two knots around each value."""
     step = KNOTS[1] - KNOTS[0]
     place = ((column - KNOTS[0]) / step).clip(0, len(KNOTS) - 1 - 1e-9)
