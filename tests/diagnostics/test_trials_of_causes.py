@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from vergence.diagnostics import diagnose
+from vergence.diagnostics import diagnose, trials
 from vergence.diagnostics.faults import scaling as detectors
 from vergence.diagnostics.grouping import shared_directions
 from vergence.diagnostics.label_trials import uniform_noise
@@ -103,3 +103,42 @@ def test_classes_of_three_rows_cannot_be_called_noisy():
     labels = torch.arange(N) // 3
     h = noise(N // 3, D, seed=12)[labels] + 0.8 * noise(N, D, seed=13)
     assert "label noise" not in faults(h, labels)
+
+
+def test_white_rows_of_two_models_are_a_mixture_and_those_of_one_are_not():
+    """Turned white rows are the same cloud; only what classes say of each other is lost."""
+    white = 2.5 * noise(CLASSES, 12, seed=14)[LABELS] + noise(N, 12, seed=15)
+    white = (white - white.mean(0)) @ torch.linalg.inv(torch.linalg.cholesky(white.T.cov()).mT)
+    other = torch.rand(N, generator=torch.Generator().manual_seed(16)) < 0.3
+    turned = torch.where(other[:, None], white @ torch.linalg.qr(noise(12, 12, seed=17)).Q, white)
+    assert "mixture" in faults(turned)
+    assert "mixture" not in faults(white)
+
+
+def test_a_column_that_drowns_the_others_is_a_fault_of_rows_and_not_of_labels():
+    drowned = H * torch.where(torch.arange(D) == D - 1, 1e4, 1.0)
+    assert "labels at chance" not in faults(drowned)
+    assert "column scales" in faults(drowned) or "dominant direction" in faults(drowned)
+
+
+def test_two_blocks_normalized_by_themselves_are_told_by_their_digits():
+    rows = torch.cat([trials.standardized(part) for part in H[:100].split(64)])
+    assert "batch statistics leak" in faults(rows, LABELS[:100])
+    assert "batch statistics leak" not in faults(H[:100], LABELS[:100])
+
+
+def test_classes_in_rings_are_no_label_noise():
+    """No linear map tells rings apart; a kernel does, so that what it contradicts are wrong labels."""
+    radius, angle = 1.0 + LABELS % 3, noise(N, 1, seed=18).squeeze(1) * 10
+    rings = torch.stack([radius * angle.cos(), radius * angle.sin()], dim=1) + 0.1 * noise(N, 2, seed=19)
+    rings = torch.cat([rings, 0.1 * noise(N, 6, seed=20)], dim=1)
+    wrong = torch.rand(N, generator=torch.Generator().manual_seed(21)) < 0.2
+    assert "label noise" not in faults(rings, LABELS % 3)
+    assert "label noise" in faults(rings, torch.where(wrong, (LABELS + 1) % 3, LABELS % 3))
+
+
+def test_a_loss_that_embeddings_do_not_give_is_said_to_be_another():
+    z1 = torch.nn.functional.normalize(noise(300, 16, seed=22), dim=1)
+    z2 = torch.nn.functional.normalize(z1 + 0.05 * noise(300, 16, seed=23), dim=1)
+    found = diagnose(z1, z1=z1, z2=z2, objective="negative_cosine", loss=0.9, diagnostics={})
+    assert "0.9 is not that of these embeddings" in found.verdict.sentence

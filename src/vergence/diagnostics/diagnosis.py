@@ -187,7 +187,15 @@ def overall(findings: tuple[Finding, ...], given: Given) -> Verdict:
 
 def _of_the_loss(reading: Thermometer, given: Given, evidence: tuple[str, ...]) -> Verdict:
     """Where rows are sound, the loss has the word; it cannot call collapsed what is apart."""
-    if reading.verdict in ("collapsed", "not started", "chance"):
+    held_out = given.get("held_out_loss")
+    if held_out is not None and reading.verdict in ("collapsed", "not started"):
+        options = {name: value for name, value in reading.hyperparameters.items() if name != "negatives"}
+        again = read(reading.objective, n=reading.n, d=reading.d, loss=held_out.value, guess=False, **options)
+        if again.verdict in ("learning", "near the floor"):
+            sentence = f"The loss {reading.loss:.4g} is not that of these embeddings, which give {held_out.value:.4g}: "
+            sentence += "another convention, batch size or temperature."
+            return Verdict(again.verdict, f"No fault found: {sentence} {again.sentence}", (*_telling(given), *evidence))
+    if reading.verdict in ("collapsed", "not started"):
         sentence = f"{reading.sentence} Rows are apart all the same: no collapse, and little learned by this loss yet."
         return Verdict("not started", sentence, (*_telling(given), *evidence))
     return Verdict(reading.verdict, f"No fault found: {reading.sentence}", (*_telling(given), *evidence))

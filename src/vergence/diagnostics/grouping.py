@@ -1,4 +1,4 @@
-"""Grouping: whether rows fall into two groups that share no neighbors although both hold every class."""
+"""Grouping: whether rows fall into two groups that know nothing of each other although both hold every class."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,11 +11,16 @@ from vergence.diagnostics import splitting, trials
 from vergence.diagnostics.estimate import Estimate
 from vergence.diagnostics.trials import Bench, K
 
-SEVERED = 0.05  # neighbors across two groups over those of chance: below .02 in mixtures of two models
-APART = 0.15  # neighbors across groups over those of a random grouping
+SEVERED = 0.05  # neighbors across two groups over those of chance: then centering each may be a remedy
 SMALLEST = 0.04  # share of the rows in the smaller group
+FEWEST = 20  # rows in the smaller group
 INDEPENDENT = 0.35  # Cramer's V of group and class: 1 where groups are classes
-USELESS = 0.1  # of what the own group's neighbors know beyond the commonest class: .16 and more between real clusters
+# What neighbors from the other group know of classes, over what those of the own group know: -.6 to .1 between two
+# models, .16 and more between groups of one (24 sets of benchmarks/foreign/fresh.py).
+USELESS = 0.1
+STARTS = 8  # of two models of all classes: one in four finds a tenth of the rows
+COLUMNS = 6  # of the rows, below which classes of two models lie on each other by chance
+MEMBERS = 8  # rows a class on average, below which two models of all classes cannot be fitted
 
 
 @dataclass(frozen=True)
@@ -33,29 +38,51 @@ class Grouping:
 
 
 def groups(body: Bench, seed: int = 0) -> Grouping | None:
-    """The best of several ways to split rows in two, if it separates neighbors and not classes; else None.
+    """Two groups of rows whose neighbors in the other group know nothing of classes, as between two models; else None.
 
-    Tried: halves of the file, two means, two Gaussians, the slowest vibration of the neighbor graph, two lengths. With
-    labels, groups must cut across classes; without, only a split with almost no neighbors across is worth a word.
+    Tried: halves of the file, two means, slow vibrations of the neighbor graph, two lengths, and two models of all
+    classes. Groups must cut across classes. Without labels only a split with almost no neighbors across is worth a
+    word.
     """
-    if body.n < 60 or float(body.rows.var(dim=0).sum()) < 1e-12:
+    if body.n < 60 or body.rows.shape[1] < COLUMNS or float(body.rows.var(dim=0).sum()) < 1e-12:
         return None
     found = [Grouping(member, *_parted(member, body)) for member in _candidates(body, seed)]
-    found = [group for group in found if group.part >= SMALLEST and group.crossing < APART]
-    if body.labels is not None:
-        found = [group for group in found if association(group.member, body.labels) < INDEPENDENT]
-    severed = [group for group in found if group.crossing < SEVERED] if body.labels is not None else []
-    if severed:  # clusters of the data are severed too; two models are those that share no directions
-        best: Grouping | None = min(severed, key=lambda group: shared_directions(group.member, body.rows))
-    else:
+    found = [group for group in found if group.part >= max(SMALLEST, FEWEST / body.n)]
+    if body.labels is None:
         best = min(found, key=lambda group: group.crossing, default=None)
-    if best is None or body.labels is None:
         return best if best is not None and best.crossing < 0.01 else None
-    measured = _measured(best, body)
-    commonest = float(torch.bincount(body.labels).max()) / body.n
-    knows = (measured.across - commonest) < USELESS * (measured.within - commonest)
-    costs = measured.cost is not None and trials.costly(measured.cost, least=0.05)
-    return measured if knows and costs else None
+    found = [group for group in found if association(group.member, body.labels) < INDEPENDENT]
+    strange = [_measured(group, body) for group in found if _useless(group, body)]
+    strange = [group for group in strange if group.cost is not None and trials.costly(group.cost, least=0.05)]
+    # Clusters of the data may be strange to each other too; two models are those that share no directions.
+    return min(strange, key=lambda group: group.shared, default=None)
+
+
+def _useless(group: Grouping, body: Bench) -> bool:
+    """Whether neighbors from the other group know less than a tenth of what those of the own group know.
+
+    Asked of all rows and of the smaller group alone: a small group offers few neighbors to the others, but has many.
+    """
+    within, across = _by_side(group, body)
+    few = group.member if float(group.member.double().mean()) < 0.5 else ~group.member
+    known = _known(within, body.labels)
+    return max(_known(across, body.labels), _known(across[few], body.labels[few])) < USELESS * known
+
+
+def _known(correct: Tensor, labels: Tensor) -> float:
+    """Accuracy beyond chance, every class counting alike: the commonest one is no knowledge."""
+    counts = torch.bincount(labels).double()
+    sums = torch.zeros_like(counts).index_add_(0, labels, correct.double())
+    return float((sums / counts)[counts > 0].mean()) - 1 / int((counts > 0).sum())
+
+
+def _by_side(group: Grouping, body: Bench) -> tuple[Tensor, Tensor]:
+    """Which rows their neighbors in the own group, and those in the other, classify correctly."""
+    same = group.member[:, None] == group.member[None, :]
+    within, across = (
+        trials.correct(body.similarity.masked_fill(~allowed, -torch.inf), body.labels) for allowed in (same, ~same)
+    )
+    return within, across
 
 
 def association(member: Tensor, labels: Tensor) -> float:
@@ -79,11 +106,12 @@ def _candidates(body: Bench, seed: int) -> Iterator[Tensor]:
     reduced = _reduced(body.rows)
     yield torch.arange(body.n) < body.n // 2
     yield _two_means(reduced, seed)
-    yield from _two_gaussians(reduced, seed)
     yield from _vibrations(body, seed)
     logs = body.lengths.clamp(min=1e-300).log().numpy()[:, None]
     if logs.std() > 1e-3:
         yield _two_means(logs, seed)
+    if body.labels is not None:
+        yield from _two_models(reduced, body.labels, seed)
 
 
 def _reduced(rows: Tensor, columns: int = 16) -> np.ndarray:
@@ -97,9 +125,15 @@ def _two_means(rows: np.ndarray, seed: int) -> Tensor:
     return torch.from_numpy(splitting.two_means(rows, seed))
 
 
-def _two_gaussians(rows: np.ndarray, seed: int) -> Iterator[Tensor]:
-    for start in range(2):
-        yield torch.from_numpy(splitting.two_gaussians(rows, seed + start))
+def _two_models(rows: np.ndarray, labels: Tensor, seed: int) -> Iterator[Tensor]:
+    """Two models of all classes, from several starts, of rows with unit variance in each direction."""
+    known = torch.unique(labels, return_inverse=True)[1].numpy()
+    if len(rows) < MEMBERS * (known.max() + 1):
+        return
+    spread = rows.std(axis=0)
+    rows = rows[:, spread > 1e-3 * spread.max()] / spread[spread > 1e-3 * spread.max()]
+    for start in range(STARTS):
+        yield torch.from_numpy(splitting.two_gaussians(rows, known, STARTS * seed + start))
 
 
 def _vibrations(body: Bench, seed: int) -> Iterator[Tensor]:
@@ -125,10 +159,7 @@ def _vibrations(body: Bench, seed: int) -> Iterator[Tensor]:
 
 def _measured(group: Grouping, body: Bench) -> Grouping:
     """Accuracy of neighbors from the own group and from the other one, and what centering each group gives."""
-    same = group.member[:, None] == group.member[None, :]
-    within, across = (
-        trials.correct(body.similarity.masked_fill(~allowed, -torch.inf), body.labels) for allowed in (same, ~same)
-    )
+    within, across = _by_side(group, body)
     rows = body.rows.clone()
     for side in (group.member, ~group.member):
         rows[side] = rows[side] - rows[side].mean(dim=0)

@@ -3,7 +3,7 @@
 Nothing here depends on the names of classes.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from vergence.diagnostics.arrays import unit
 from vergence.diagnostics.trials import Bench, K
 
 PENALTIES = (1e-3, 1e-2, 1e-1, 1.0)  # of the ridge, in units of the strongest direction
+KERNEL_PENALTIES = (0.03, 0.3, 3.0)  # of a kernel that is 1 on its diagonal
 SHUFFLES = 20  # permutations that show what chance gives
 SHIFTS = 20  # rows that labels or views are looked for in either direction
 
@@ -28,17 +29,27 @@ class Judged:
     chance: float
     chance_error: float
     error: float  # share of rows whose label is not the one with the highest score
+    once_standardized: bool = False  # at chance as rows are, and not once columns are standardized
 
     @property
     def above_chance(self) -> bool:
-        """By more than three standard deviations of permuted labels, and by a hundredth."""
-        return self.accuracy > self.chance + max(0.01, 3 * self.chance_error)
+        """By more than three standard deviations of permuted labels, and by a hundredth; rescaled columns count."""
+        return self.once_standardized or self.accuracy > self.chance + max(0.01, 3 * self.chance_error)
 
 
 def judged(body: Bench, seed: int = 0) -> Judged | None:
     """Votes of 20 neighbors plus a leave-one-out ridge; None where labels name samples, or are all equal."""
     if body.labels is None or not comparable(body.labels):
         return None
+    found = _judged(body, seed)
+    if found.above_chance or not bool(body.rows.std(dim=0).any()):
+        return found
+    # One column in other units drowns what the others know: that is a fault of rows, not of labels.
+    standard = Bench(trials.standardized(body.rows), body.labels, body.index, body.scale)
+    return replace(found, once_standardized=_judged(standard, seed).above_chance)
+
+
+def _judged(body: Bench, seed: int) -> Judged:
     labels = torch.unique(body.labels, return_inverse=True)[1]
     basis = _basis(body.rows)
     generator = torch.Generator().manual_seed(seed)
@@ -49,6 +60,12 @@ def judged(body: Bench, seed: int = 0) -> Judged | None:
         permuted.append(balanced(_scores(body.nearest[1], basis, shuffled), shuffled))
     error = float((scores.argmax(dim=1) != labels).double().mean())
     return Judged(scores, balanced(scores, labels), float(np.mean(permuted)), float(np.std(permuted, ddof=1)), error)
+
+
+def examined(judged: Judged, body: Bench) -> Tensor:
+    """Scores with a kernel ridge added: it bends where a linear map cannot, and errs less where classes are curved."""
+    labels = torch.unique(body.labels, return_inverse=True)[1]
+    return judged.scores + _kernel_ridge(body.rows, labels)
 
 
 def comparable(labels: Tensor) -> bool:
@@ -189,6 +206,25 @@ def _scores(nearest: Tensor, basis: tuple[Tensor, Tensor], labels: Tensor) -> Te
     weights = (1 + 1e-3 * 0.5 ** torch.arange(nearest.shape[1], dtype=torch.float64)) / nearest.shape[1]
     votes.scatter_add_(1, labels[nearest], weights.expand(nearest.shape).contiguous())
     return votes + _ridge(basis, labels)
+
+
+def _kernel_ridge(rows: Tensor, labels: Tensor) -> Tensor:
+    """Leave-one-out predictions of one-hot labels by a Gaussian kernel of twice the distance of the tenth neighbor.
+
+    With A = K + penalty a row left out is predicted as y - (A^-1 y) / diag(A^-1).
+    """
+    squares = -trials.euclidean(trials.centered(unit(trials.clipped(rows))))
+    width = float(squares.topk(min(K + 1, len(squares)), dim=1, largest=False).values[:, -1].median())
+    kernel = torch.exp(-squares.fill_diagonal_(0).clamp(min=0) / max(4 * width, 1e-12))
+    targets = torch.nn.functional.one_hot(labels).double()
+    prior = targets.mean(dim=0)
+    found = []
+    for penalty in KERNEL_PENALTIES:
+        root = torch.linalg.cholesky(kernel + penalty * torch.eye(len(kernel), dtype=kernel.dtype))
+        inverse = torch.cholesky_inverse(root)
+        rest = inverse @ (targets - prior) / inverse.diagonal()[:, None]
+        found.append((float(rest.square().sum()), targets - rest))
+    return min(found, key=lambda each: each[0])[1]
 
 
 def _ridge(basis: tuple[Tensor, Tensor], labels: Tensor) -> Tensor:

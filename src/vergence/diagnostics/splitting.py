@@ -1,11 +1,13 @@
-"""Splitting: rows in two by two means or by two Gaussians. Small, so that the doctor starts without scikit-learn."""
+"""Splitting: rows in two by two means, or by two models of all classes. So the doctor starts without scikit-learn."""
+
+from typing import NamedTuple
 
 import numpy as np
 
 STARTS = 3  # of two means; the tightest split wins
 ROUNDS = 100  # of two means, at most
-FITS = 60  # rounds of two Gaussians, at most
-RIDGE = 1e-4  # on the diagonal of a covariance, of rows of unit scale
+FITS = 40  # rounds of two models, at most
+RIDGE = 0.1  # part of a covariance that is a ball: a tenth of the rows must do for a model
 STILL = 1e-3  # change of the mean log-likelihood that ends the rounds
 
 
@@ -25,27 +27,70 @@ def two_means(rows: np.ndarray, seed: int = 0) -> np.ndarray:
     return min(found, key=lambda pair: pair[1])[0]
 
 
-def two_gaussians(rows: np.ndarray, seed: int = 0) -> np.ndarray:
-    """Whether each row is likelier under the second of two Gaussians, fitted by expectation and maximization.
+def two_gaussians(rows: np.ndarray, labels: np.ndarray, seed: int = 0) -> np.ndarray:
+    """Whether each row is likelier under the second of two models of all classes, whatever its own label is.
 
-    The start is two of the rows, drawn. Covariances are whole, with a ridge on the diagonal.
+    A model has a mean for each class and one covariance; both are fitted with labels by expectation and maximization,
+    so that two models are told apart where their rows are one cloud. Which model a row belongs to is then asked of the
+    row alone: with its label, rows that do not fit their class would be a group.
     """
     rows = np.asarray(rows, dtype=np.float64)
-    generator = np.random.default_rng(seed)
-    first, second = rows[generator.choice(len(rows), 2, replace=False)]
-    share = np.zeros(len(rows))
-    near = np.square(rows - second).sum(axis=1) < np.square(rows - first).sum(axis=1)
-    share[near] = 1.0
-    before = -np.inf
+    known = np.eye(int(labels.max()) + 1)[labels]
+    share, before = _start(rows, known, seed), -np.inf
     for _ in range(FITS):
-        logs = np.stack([_log_density(rows, 1 - share), _log_density(rows, share)], axis=1)
-        top = logs.max(axis=1, keepdims=True)
-        total = top[:, 0] + np.log(np.exp(logs - top).sum(axis=1))
+        models = [_fitted(rows, known, weight) for weight in (1 - share, share)]
+        logs = np.stack([_log_density(rows, known @ model.means, model) for model in models], axis=1)
+        total = np.logaddexp(*logs.T)
         share = np.exp(logs[:, 1] - total)
-        if abs(total.mean() - before) < STILL:
+        if total.mean() - before < STILL:
             break
         before = total.mean()
-    return share > 0.5
+    first, second = (_log_density_of_any_class(rows, model) for model in models)
+    return second > first
+
+
+class _Model(NamedTuple):
+    """A share of the rows, that of each class in it, the means of classes, and a root of the common covariance."""
+
+    share: float
+    classes: np.ndarray
+    means: np.ndarray
+    root: np.ndarray
+
+
+def _start(rows: np.ndarray, known: np.ndarray, seed: int) -> np.ndarray:
+    """Half or a sixth of the rows, those farthest along a direction of what classes leave, or most like one row."""
+    generator = np.random.default_rng(seed)
+    rest = rows - known @ (known.T @ rows / known.sum(axis=0)[:, None])
+    along = generator.standard_normal(rows.shape[1])
+    if seed % 2:
+        rest = rest / np.maximum(np.linalg.norm(rest, axis=1, keepdims=True), 1e-12)
+        along = rest[generator.integers(len(rows))]
+    place = rest @ along
+    return np.where(place > np.quantile(place, (0.5, 0.85)[seed // 2 % 2]), 0.9, 0.1)
+
+
+def _fitted(rows: np.ndarray, known: np.ndarray, weight: np.ndarray) -> _Model:
+    """The model of weighted rows; a class mean leans on the mean of all by one row, a covariance on a ball by RIDGE."""
+    mass, classes, d = weight.sum() + 1e-12, known.T @ weight, rows.shape[1]
+    means = (known.T @ (weight[:, None] * rows) + weight @ rows / mass) / (classes + 1)[:, None]
+    apart = rows - known @ means
+    covariance = (apart * weight[:, None]).T @ apart / mass
+    covariance = (1 - RIDGE) * covariance + (RIDGE * np.trace(covariance) / d + 1e-9) * np.eye(d)
+    return _Model(mass / len(rows), (classes + 0.5) / (classes + 0.5).sum(), means, np.linalg.cholesky(covariance))
+
+
+def _log_density(rows: np.ndarray, means: np.ndarray, model: _Model) -> np.ndarray:
+    """Log of the share of a model times its Gaussian density at every row, around a mean for each row."""
+    whitened = np.linalg.solve(model.root, (rows - means).T)
+    return np.log(model.share) - np.log(np.diag(model.root)).sum() - np.square(whitened).sum(axis=0) / 2
+
+
+def _log_density_of_any_class(rows: np.ndarray, model: _Model) -> np.ndarray:
+    logs = [
+        _log_density(rows, mean, model) + np.log(part) for mean, part in zip(model.means, model.classes, strict=True)
+    ]
+    return np.logaddexp.reduce(logs, axis=0)
 
 
 def _best_cut(values: np.ndarray) -> float:
@@ -78,14 +123,3 @@ def _lloyd(rows: np.ndarray, generator: np.random.Generator) -> tuple[np.ndarray
         float(np.square(rows[side] - rows[side].mean(axis=0)).sum()) for side in (member, ~member) if side.any()
     )
     return member, spread
-
-
-def _log_density(rows: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Log of the share of a weighted group times its Gaussian density, at every row."""
-    mass = weight.sum() + 1e-12
-    center = weight @ rows / mass
-    apart = rows - center
-    covariance = (apart * weight[:, None]).T @ apart / mass + RIDGE * np.eye(rows.shape[1])
-    factor = np.linalg.cholesky(covariance)
-    whitened = np.linalg.solve(factor, apart.T)
-    return np.log(mass / len(rows)) - np.log(np.diag(factor)).sum() - np.square(whitened).sum(axis=0) / 2

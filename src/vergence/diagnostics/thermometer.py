@@ -229,7 +229,7 @@ def _reading_without_chance(scale: scales.Scale, loss: float) -> tuple[Verdict, 
         return "unknown", f"This value says nothing: {scale.note}."
     done = (scale.random - loss) / (scale.random - scale.floor)
     if done < BARELY:
-        return "not started", f"{loss:.4g} is what unrelated embeddings give ({scale.random:.4g})."
+        return "not started", f"{loss:.4g} is no better than what unrelated embeddings give ({scale.random:.4g})."
     if done >= NEARLY:
         return "near the floor", f"{loss:.4g} is near {scale.floor:.4g}, but {scale.note}: look at the embeddings."
     return "learning", f"{loss:.4g} is between unrelated ({scale.random:.4g}) and equal views ({scale.floor:.4g})."

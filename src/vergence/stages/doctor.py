@@ -25,6 +25,7 @@ from vergence.runs.run import Run
 from vergence.stages import compare
 
 NAMED = 300  # characters of a text that a page shows
+BATCH = 256  # samples of a batch where its size does not matter
 WIDTH = 128  # dimensions of the embeddings that a loss alone is taken to come from
 
 # Which options each kind of target uses; any other is refused by name.
@@ -147,12 +148,18 @@ def of_loss(
     objective: str | None, loss: float | None, *, batch: int | None, width: int = 128, **hyperparameters: Any
 ) -> Results:
     """What a loss says without embeddings: where it stands on its scale, and what that cannot tell."""
-    if objective is None or batch is None:
-        raise ValueError("Give embeddings or a run; or for a loss alone --objective NAME --batch N, and --loss VALUE.")
     options = {key: value for key, value in hyperparameters.items() if value is not None}
-    reading = thermometer(objective, n=batch, d=width, loss=loss, **options)
+    if objective is None or (batch is None and not _same_for_any_batch(objective, width, **options)):
+        raise ValueError("Give embeddings or a run; or for a loss alone --objective NAME --batch N, and --loss VALUE.")
+    reading = thermometer(objective, n=batch or BATCH, d=width, loss=loss, **options)
     verdict = results.Verdict(reading.verdict, reading.sentence, tuple(reading.coincidences))
     return Results(verdict=verdict, thermometer=record(results.Reading, reading.to_dict()))
+
+
+def _same_for_any_batch(objective: str, width: int, **options: Any) -> bool:
+    """Whether an objective's scale does not depend on the batch: a cosine has none, a queue has its own size."""
+    first, second = (thermometer(objective, n=n, d=width, **options) for n in (BATCH, 2 * BATCH))
+    return (first.chance, first.floor, first.ceiling) == (second.chance, second.floor, second.ceiling)
 
 
 def _of_shards(targets: tuple[Any, ...], fail_on: str, output: Path | None, *, protocol: str, **options: Any) -> Answer:

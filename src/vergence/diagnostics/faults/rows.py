@@ -22,7 +22,7 @@ FEW_ROWS = 30  # below, intervals span half of what they measure
 FAR, FAR_SPREADS = 5.0, 6.0  # an outlier is so many median distances, and so many spreads of log-distance, away
 ABSURD = 20.0  # median distances: beyond, a row is a fault even where it costs nothing
 REPEATED = 0.05  # share of rows that repeat another, above which it is a fault without labels
-PLENTY = 0.1  # share of exact copies that is a fault of measured rows even where accuracy does not show it
+PLENTY = 0.1  # share of copies that is a fault of measured rows even where accuracy does not show it
 SILENT = 0.45  # share of constant columns that is a fault of a dense embedding
 COARSE, WIDE = 16, 16  # levels and columns: an embedding, not a table of codes, stored so coarsely is a fault
 GAP = 3.0  # between an outlier's distance and the next, beside that of spreads
@@ -95,7 +95,7 @@ def duplicates(
     costs = inflation is not None and inflation.value >= 0.015
     lucky = on_a_grid is not None and _nats(variances, on_a_grid) < 2 * math.log(n) + 5
     many = copies.share.low > REPEATED and not lucky
-    plenty = copies.exact >= PLENTY * n and not lucky
+    plenty = max(copies.exact / n, copies.share.low) >= PLENTY and not lucky
     serious = costs or plenty or (many and (trained or inflation is None))
     if not serious and share < 0.01:
         return None
@@ -154,7 +154,7 @@ def dead_columns(bench: Bench, dead: int, seed: int = 0) -> Finding | None:
 
 @fault("rows", order=50)
 def mixture(body: Bench, grouped: Grouping, exact: int, n: int) -> Finding | None:
-    """Two groups of rows that share no neighbors although they hold the same classes: two models, or two sources.
+    """Two groups of rows that know nothing of each other's classes, which are the same: two models, or two sources.
 
     Where most rows are copies, as codes are, every point is a group of its own.
     """
@@ -172,8 +172,8 @@ def mixture(body: Bench, grouped: Grouping, exact: int, n: int) -> Finding | Non
         f"other in {grouped.across:.3f}."
     )
     advice = "Check that all rows come from one model and one preprocessing; embed the smaller group again."
-    mends = grouped.gain is not None and costly(grouped.gain)
-    level = "fault" if grouped.crossing < SEVERED and (grouped.shared < ONE_MODEL or mends) else "note"
+    mends = grouped.crossing < SEVERED and grouped.gain is not None and costly(grouped.gain)
+    level = "fault" if grouped.shared < ONE_MODEL or mends else "note"
     if level == "note":
         advice = "Two sources seen by one model: they vary in the same directions. Compare within each, or center each."
     return Finding(

@@ -24,6 +24,7 @@ OFFSET = 0.9  # mean cosine above which a constant offset is noted even where it
 DOMINANT = 0.35  # share of the variance in one direction above which its removal is tried
 OUTLYING_COLUMN, COLUMN_SPREADS = 5.0, 4.0  # a column's deviation over the median column's, and in robust spreads
 OWNED, OWNED_SPREADS = 0.97, 2.5  # fewer spreads will do where the outlying columns own so much of the variance
+GAP = 3.0  # least deviation of columns that stand out over the largest of the others, from which they are plain
 PLAIN = 0.6  # share of the variance in one direction from which two standard errors of a gain will do
 
 
@@ -105,19 +106,19 @@ def column_scales(
 ) -> Finding | None:
     """Some columns in other units than the rest: they alone decide who is near.
 
-    Columns that stand out plainly need two standard errors of what standardizing gives; where all columns differ much,
-    those that own most of the variance need three.
+    Columns that a gap parts from all others need 1.5 standard errors of what the remedy gives, those that only
+    stand out two; where all columns differ much, those that own most of the variance need three.
     """
     columns = owning_columns if scaled_columns is None else scaled_columns
     if columns is None or (scaled_columns is None and body.labels is None):
         return None
-    gain = None if body.labels is None else _standardizing(body)
-    certain = trials.CERTAIN if scaled_columns is None else 2.0
+    spread = body.rows.std(dim=0)
+    gain = None if body.labels is None else _standardizing(body, columns)
+    certain = trials.CERTAIN if scaled_columns is None else 1.5 if _gap(spread, columns) > GAP else 2.0
     serious = gain is not None and costly(gain, certain=certain) and not _principal(body.rows)
     if not serious and scaled_columns is None:
         return None
     level = "fault" if serious else "note"
-    spread = body.rows.std(dim=0)
     times = float(spread[columns].max() / spread[spread > 0].median())
     sentence = f"{len(columns)} of {len(spread)} columns vary up to {times:.0f} times as much as the median one"
     advice = "Standardize the columns."
@@ -238,13 +239,24 @@ def _principal(rows: Tensor) -> bool:
     return 1 - 6 * gaps / (d * (d**2 - 1)) > 0.97 and mean < 2 / math.sqrt(n)
 
 
-def _standardizing(body: Bench) -> Estimate:
-    """What standardizing the columns gives, by cosine as rows are, by cosine once centered, or by distance."""
-    standard = trials.standardized(body.rows)
-    after = trials.correct(trials.cosine(standard), body.labels)
+def _gap(spread: Tensor, columns: Tensor) -> float:
+    """The least deviation of some columns over the largest of all others."""
+    others = torch.ones_like(spread, dtype=torch.bool).index_fill_(0, columns, False)
+    return float(spread[columns].min() / spread[others].max().clamp(min=1e-300)) if bool(others.any()) else 0.0
+
+
+def _standardizing(body: Bench, columns: Tensor) -> Estimate:
+    """What standardizing gives, of all columns or of those that stand out, by cosine, centered cosine or distance."""
     before = trials.correct(trials.cosine(trials.centered(body.rows)), body.labels)
-    far, far_before = (trials.correct(trials.euclidean(rows), body.labels) for rows in (standard, body.rows))
-    changes = difference(after, before), difference(after, body.correct), difference(far, far_before)
+    far_before = trials.correct(trials.euclidean(body.rows), body.labels)
+    spread = body.rows.std(dim=0)
+    factor = torch.ones_like(spread)
+    factor[columns] = spread[spread > 0].median() / spread[columns]
+    changes = []
+    for rows in (trials.standardized(body.rows), trials.centered(body.rows) * factor):
+        after = trials.correct(trials.cosine(rows), body.labels)
+        far = trials.correct(trials.euclidean(rows), body.labels)
+        changes += [difference(after, before), difference(after, body.correct), difference(far, far_before)]
     return max(changes, key=lambda found: found.value)
 
 
