@@ -93,7 +93,7 @@ def _accuracies(records: dict[str, Record], label_free: Sequence[str] = (), titl
         side_by_side(_differences(records), _against_time(records)),
         side_by_side(
             table(headings, trained, caption="Frozen features of the trained encoders") if trained else None,
-            paragraph("Without labels, the score that is known to work first:") + bullets(label_free)
+            paragraph("Without labels, the leading score first; none is to be relied on:") + bullets(label_free)
             if label_free
             else None,
         ),
