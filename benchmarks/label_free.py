@@ -111,8 +111,9 @@ def report(rows: list[Row]) -> None:
     names = " | ".join((*CHOSEN_ON, *TESTED_ON))
     print(f"{len(rows)} encoders\n\n| score | {names} | wrong pairs, chosen on | tested on |")
     print("|---|" + "---:|" * (len(CHOSEN_ON) + len(TESTED_ON) + 2))
-    best = max(pairs, key=lambda key: np.nanmean([agreement(rows, both[key], data) for data in CHOSEN_ON]))
-    for key in (*sorted(singles, key=lambda key: -np.nanmean([agreement(rows, both[key], d) for d in CHOSEN_ON])), best):
+    means = {key: np.nanmean([agreement(rows, both[key], data) for data in CHOSEN_ON]) for key in both}
+    best = max(pairs, key=means.__getitem__)
+    for key in (*sorted(singles, key=lambda key: -means[key]), best):
         cells = [f"{agreement(rows, both[key], data):.2f}" for data in (*CHOSEN_ON, *TESTED_ON)]
         errors = [f"{wrong(rows, both[key], group):.0%}" for group in (CHOSEN_ON, TESTED_ON)]
         print(f"| {key} | {' | '.join([*cells, *errors])} |")

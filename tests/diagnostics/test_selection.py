@@ -5,7 +5,7 @@ import math
 import pytest
 from scipy.stats import spearmanr
 
-from vergence.diagnostics.selection import SCORES, selection, spearman, spearman_interval, unlike
+from vergence.diagnostics.selection import SCORES, Ranking, selection, spearman, spearman_interval, unlike
 
 
 def run(effective_rank, uniformity, decay_exponent, **others):
@@ -95,3 +95,13 @@ def test_losses_of_different_batches_rank_nothing():
 def test_scores_that_mislead_are_gone_and_the_leading_one_is_first():
     assert not {"alignment", "hubness", "isotropy"} & set(SCORES)
     assert next(iter(SCORES)) == "matching"
+
+
+def test_an_order_that_no_labels_judge_says_how_often_such_orders_were_wrong():
+    from vergence.stages.compare import order
+
+    guessed, shown = order(Ranking("matching", ("a", "b"))), order(Ranking("lidar", ("a", "b"), experimental=True))
+    assert "a guess" in guessed
+    assert "52%" in guessed
+    assert "guess" not in shown
+    assert "guess" not in order(Ranking("matching", ("a", "b"), 0.8, (0.1, 0.9)))

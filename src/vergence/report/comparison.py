@@ -103,11 +103,11 @@ def _accuracies(records: dict[str, Record], label_free: Sequence[str] = (), titl
 
 
 def _without_labels(said: Sequence[str]) -> Markup | None:
-    """What scores that need no labels say: the one that is known to work, and the others behind a fold."""
+    """What scores that need no labels say: the leading one, and the others behind a fold."""
     if not said:
         return None
     others = details(f"{len(said) - 1} other scores", bullets(said[1:])) if len(said) > 1 else Markup("")
-    return paragraph("Without labels, by the score that is known to work:") + bullets(said[:1]) + others
+    return paragraph("Without labels, by the leading score, which is not to be relied on:") + bullets(said[:1]) + others
 
 
 def _differences(records: dict[str, Record]) -> Markup | None:

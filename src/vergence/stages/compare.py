@@ -7,7 +7,7 @@ from typing import Any
 
 from vergence import report
 from vergence.diagnostics import selection
-from vergence.diagnostics.selection import Ranking, unlike
+from vergence.diagnostics.selection import WRONG, Ranking, unlike
 from vergence.methods import customized
 from vergence.runs import results, sentences
 from vergence.runs.results import TRAINED, Answer, Results
@@ -49,7 +49,7 @@ def compare(runs: tuple[Path, ...], *, output: Path | None = None) -> Answer:
 
 
 def _page(runs: Sequence[Path], found: Mapping[str, tuple[tuple[Ranking, ...], str | None]]) -> str:
-    """The page, with what label-free scores say: the one that is known to work first."""
+    """The page, with what label-free scores say: the leading one first."""
     said = {name: [*([why] if why else []), *map(order, ranked)] for name, (ranked, why) in found.items()}
     return report.compare([Path(path) for path in runs], label_free=said)
 
@@ -121,6 +121,9 @@ def alike_by(run: Run) -> dict[str, Any]:
 def order(ranking: Ranking) -> str:
     """The runs from best to worst by a score, and how well it agrees with the probe."""
     line = f"By {ranking.score}{' (experimental)' * ranking.experimental}: {' > '.join(ranking.runs)}"
+    if ranking.agreement is None and not ranking.experimental:
+        wrong = f"{WRONG[0]:.0%} to {WRONG[1]:.0%} of pairs"
+        return f"{line} (a guess: among short runs of many methods it had {wrong} wrong)"
     if ranking.agreement is None or ranking.interval is None or math.isnan(ranking.agreement):
         return line
     if len(ranking.runs) < FEWEST_RANKED:
