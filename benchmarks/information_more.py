@@ -451,7 +451,7 @@ def copied_columns(g: Random, n: int, d: int) -> Case:
     return np.hstack([x, x])[rows], np.hstack([y, 2 * y + 1])[rows], d * gaussian(0.6)
 
 
-# The (n, d) of two cases of each kind. The first kind, the third, ... were for development; the others for the report.
+# The (n, d) of two cases of each kind. Only sign_of_two served a choice (single products, densities in steps).
 MORE: dict[Kind, tuple[tuple[int, int], tuple[int, int]]] = {
     sign_of_two: ((1000, 4), (10000, 12)),
     block_signs: ((2000, 4), (10000, 2)),
