@@ -62,4 +62,4 @@ docs: .venv-docs/.ready ## the site, in build/docs: tutorials are executed, warn
 	@echo "Open build/docs/index.html"
 
 clean:              ## remove the environments and caches
-	rm -rf .venv .venv-bench .venv-integrations .venv-kernel build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-bench .venv-docs .venv-integrations .venv-kernel build dist .pytest_cache .mypy_cache .ruff_cache
