@@ -75,4 +75,5 @@ docs: .venv-docs/.ready ## the site, in build/docs: tutorials are executed, warn
 	@echo "Open build/docs/index.html"
 
 clean:              ## remove the environments and caches
-	rm -rf .venv .venv-bench .venv-integrations .venv-kernel .venv-scale build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-bench .venv-docs .venv-integrations .venv-kernel .venv-scale build dist .pytest_cache \
+		.mypy_cache .ruff_cache

@@ -59,7 +59,7 @@ def _rows(value: Any) -> Rows | None:
     if isinstance(value, torch.utils.data.DataLoader):
         return _of_loader(value)
     if isinstance(value, torch.utils.data.Dataset):
-        items = (value[place] for place in range(len(value))) if hasattr(value, "__len__") else value  # type: ignore[arg-type]
+        items: Any = (value[place] for place in range(len(value))) if hasattr(value, "__len__") else value
         return _of_items(items, _classes(value))
     if isinstance(value, list) and value and isinstance(value[0], str | Path | Image.Image):
         return value, None, ()
