@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from vergence.diagnostics import diagnose, trials
+from vergence.diagnostics import diagnose, label_trials, trials
 from vergence.diagnostics.faults import scaling as detectors
 from vergence.diagnostics.grouping import shared_directions
 from vergence.diagnostics.label_trials import uniform_noise
@@ -127,14 +127,13 @@ def test_two_blocks_normalized_by_themselves_are_told_by_their_digits():
     assert "batch statistics leak" not in faults(H[:100], LABELS[:100])
 
 
-def test_classes_in_rings_are_no_label_noise():
-    """No linear map tells rings apart; a kernel does, so that what it contradicts are wrong labels."""
-    radius, angle = 1.0 + LABELS % 3, noise(N, 1, seed=18).squeeze(1) * 10
-    rings = torch.stack([radius * angle.cos(), radius * angle.sin()], dim=1) + 0.1 * noise(N, 2, seed=19)
-    rings = torch.cat([rings, 0.1 * noise(N, 6, seed=20)], dim=1)
-    wrong = torch.rand(N, generator=torch.Generator().manual_seed(21)) < 0.2
-    assert "label noise" not in faults(rings, LABELS % 3)
-    assert "label noise" in faults(rings, torch.where(wrong, (LABELS + 1) % 3, LABELS % 3))
+def test_a_kernel_ridge_knows_sectors_that_no_linear_map_knows():
+    angle = torch.arange(400, dtype=torch.float64) * (2 * torch.pi / 400)
+    sectors, rows = (angle / (torch.pi / 4)).long() % 2, torch.stack([angle.cos(), angle.sin()], dim=1)
+    bent = label_trials._kernel_ridge(rows, sectors).argmax(dim=1)
+    linear = label_trials._ridge(label_trials._basis(rows), sectors).argmax(dim=1)
+    assert float((bent == sectors).double().mean()) > 0.95
+    assert float((linear == sectors).double().mean()) < 0.6
 
 
 def test_a_loss_that_embeddings_do_not_give_is_said_to_be_another():
