@@ -31,7 +31,7 @@ from sklearn.random_projection import SparseRandomProjection
 from torch import Tensor, nn
 
 ROWS, SEED = 800, 11
-TAKEN: dict[str, Any] = {"rows": ROWS, "sources": []}  # what the command line asks for
+TAKEN: dict[str, Any] = {"rows": ROWS, "sources": [], "seed": SEED}  # what the command line asks for
 
 
 def main() -> None:
@@ -40,9 +40,10 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=list(KINDS), default=list(KINDS))
     parser.add_argument("--sources", nargs="+", default=[], help="only these images or texts, such as textures novels")
     parser.add_argument("--rows", type=int, default=ROWS, help="of each large set, drawn at random")
+    parser.add_argument("--seed", type=int, default=SEED, help="of the draws and of random networks")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    TAKEN.update(rows=options.rows, sources=options.sources)
+    TAKEN.update(rows=options.rows, sources=options.sources, seed=options.seed)
     options.cache.mkdir(parents=True, exist_ok=True)
     for kind in options.only:
         for name, h, labels, second in KINDS[kind]():
@@ -53,7 +54,7 @@ def main() -> None:
 
 
 def drawn(count: int) -> np.ndarray:
-    return np.random.default_rng(SEED).permutation(count)[: TAKEN["rows"]]
+    return np.random.default_rng(TAKEN["seed"]).permutation(count)[: TAKEN["rows"]]
 
 
 def asked(name: str) -> bool:
@@ -145,7 +146,7 @@ def own() -> Iterator[Set]:
     for method in ("simclr", "byol", "vicreg", "barlow_twins", "moco"):
         with tempfile.TemporaryDirectory() as folder:
             run = Path(folder) / "run"
-            vg.train(data="digits", method=method, epochs=15, batch=128, seed=SEED, run=run, quiet=True)
+            vg.train(data="digits", method=method, epochs=15, batch=128, seed=TAKEN["seed"], run=run, quiet=True)
             found = features.read(run / "features.safetensors", "train")
         chosen = drawn(len(found.h))
         yield f"run-{method}", found.h.numpy()[chosen], found.labels.numpy()[chosen], None
@@ -180,7 +181,7 @@ def textures() -> tuple[np.ndarray, np.ndarray]:
     """Patches of 32 pixels from ten photographs; the label is the photograph."""
     names = ["astronaut.png", "brick.png", "chelsea.png", "coffee.png", "coins.png", "grass.png", "gravel.png",
              "hubble_deep_field.jpg", "ihc.png", "retina.jpg"]  # fmt: skip
-    generator = np.random.default_rng(SEED)
+    generator = np.random.default_rng(TAKEN["seed"])
     patches, labels = [], []
     for label, name in enumerate(names):
         picture = np.asarray(Image.open(package("skimage") / "data" / name).convert("RGB"))
@@ -312,7 +313,7 @@ def summaries(x: np.ndarray) -> np.ndarray:
 @torch.no_grad()
 def kernels(x: np.ndarray) -> np.ndarray:
     """Means of rectified random convolutions, reduced to 32 principal components of unit length."""
-    torch.manual_seed(SEED)
+    torch.manual_seed(TAKEN["seed"])
     signal = torch.from_numpy((x - x.mean()) / (x.std() + 1e-9)).float()
     out = [nn.Conv1d(x.shape[1], 60, width, bias=False)(signal).relu().mean(dim=2) for width in (3, 7, 15)]
     return normalize(PCA(32, random_state=0).fit_transform(torch.cat(out, dim=1).numpy()))
