@@ -243,10 +243,10 @@ def test_one_row_of_1e20_is_an_outlier_and_nothing_else():
     assert diagnosed(with_rows(noise(100, 20, seed=0), 99, 1e20)).faults == ("outliers",)
 
 
-def test_a_loss_at_chance_with_embeddings_apart_has_not_started():
+def test_a_loss_at_chance_beside_embeddings_that_have_learned_is_not_theirs():
     found = diagnosed_run(loss=lambda given: math.log(255))
-    assert found.verdict.label == "not started"
-    assert "5.541" in found.verdict.sentence
+    assert found.verdict.label == "learning"
+    assert "The loss 5.541 is not that of these embeddings" in found.verdict.sentence
 
 
 def test_every_fault_has_a_group_an_order_and_a_sentence():
