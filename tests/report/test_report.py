@@ -178,14 +178,19 @@ def test_what_training_gave_is_told_first(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "words"),
-    [(-0.02, 0.04, "made no certain difference: +1.0 points over"), (-0.09, -0.01, "lost 5.0 points")],
+    ("low", "high", "words", "label"),
+    [
+        (0.02, 0.08, "gained 5.0 points over", "learning"),
+        (-0.02, 0.04, "made no certain difference: +1.0 points over", "no certain gain"),
+        (-0.09, -0.01, "lost 5.0 points", "worse than the untrained encoder"),
+    ],
 )
-def test_a_gain_that_may_be_nothing_is_not_called_one(low, high, words, tmp_path):
+def test_a_gain_that_may_be_nothing_is_not_called_one(low, high, words, label, tmp_path):
     middle = (low + high) / 2
     gain = Gain("untrained encoder", "kNN", first=0.5 + middle, second=0.5, low=low, high=high, n=90)
-    Results(verdict=Verdict("", ""), gains=(gain,)).write(tmp_path)
+    Results(verdict=Verdict("learning", "No fault found."), gains=(gain,)).write(tmp_path)
     assert words in report.summary(tmp_path)[0]
+    assert f'<span class="label">{label}</span>' in report.page(tmp_path)
 
 
 def test_it_is_said_wherever_a_baseline_wins(tmp_path):

@@ -14,7 +14,8 @@ from vergence.report.sprite import Sprite
 
 ROOM = Path(__file__).parent
 # Verdicts that are no faults; every other label is one. A mark shows it too: color is never the only sign.
-TONES = {"": "plain", "unknown": "caution", "not started": "caution"}
+TONES = {"": "plain"}
+TONES |= dict.fromkeys(("unknown", "not started", "cannot tell", "not examined", "no certain gain"), "caution")
 TONES |= dict.fromkeys(("learning", "near the floor", "healthy", "confirmed"), "good")
 
 

@@ -42,6 +42,16 @@ def worth(results: Results) -> list[str]:
     ]
 
 
+def headline(results: Results) -> str:
+    """The label of a run: its verdict, unless no fault was found and training gave nothing that is certain."""
+    gain, label = _first_gain(results), results.verdict.label
+    if gain is None or results.faults or label not in ("learning", "near the floor", "healthy"):
+        return label
+    if gain.high < 0:
+        return f"worse than the {gain.over}"
+    return label if gain.low > 0 else "no certain gain"
+
+
 def _first_gain(results: Results) -> Gain | None:
     """The gain that is told first: of the linear probe over the untrained encoder, or the first there is."""
     before = (UNTRAINED, STARTING)
