@@ -36,6 +36,7 @@ INTERRUPTED = 130
 MOST = {
     "batch": 2**20,  # the largest anyone has trained with (Zhai et al., 2023, SigLIP)
     "negatives": 2**20,
+    "hard_negatives": 2**10,
     "width": 2**20,
     "view_count": 10_000,
     "resamples": 10_000,
@@ -292,6 +293,9 @@ def _objective_fields(objective: str | None, skip: set[str]) -> list[tuple[str, 
     if "negatives" in known:
         meaning = "How many negatives each query had, such as MoCo's queue; without it, the other keys of the batch."
         fields.append(_field("negatives", int | None, None, meaning))
+    if "hard_negatives" in known:
+        meaning = "How many explicit negatives each sample had; every query meets those of the whole batch."
+        fields.append(_field("hard_negatives", int | None, None, meaning))
     return fields
 
 

@@ -139,11 +139,15 @@ class Method:
             return tables.keywords("learners", self.learner)
         return tables.keywords("objectives", self.objective)
 
-    def reading(self) -> dict[str, Any]:
-        """What the thermometer needs to read this method's loss: the hyperparameters and the length of the queue."""
+    def reading(self, *, hard_negatives: int = 0) -> dict[str, Any]:
+        """What the thermometer needs to read this method's loss: the hyperparameters, and how many negatives there are.
+
+        They are the queue's, and explicit ones of each sample where the data has any.
+        """
         contrasts = self.queue and self.objective == "info_nce" and self.memory == "none"
         queue = {"negatives": self.queue} if contrasts else {}
-        return {**self.hyperparameters, **queue}
+        hard = {"hard_negatives": hard_negatives} if hard_negatives and "hard_negatives" in self.declared() else {}
+        return {**self.hyperparameters, **queue, **hard}
 
     def describe(self) -> str:
         """The structure in one line, as the papers draw it."""

@@ -92,6 +92,32 @@ def test_the_floor_with_a_queue_is_reached_when_all_negatives_are_opposite():
     )
 
 
+def with_hard_negatives(z, temperature):
+    """The objective of queries, keys and, behind them, the explicit negatives of each sample."""
+    return OBJECTIVES["info_nce"](z[0], z[1], hard_negatives=z[2:].flatten(0, 1), temperature=temperature)
+
+
+@pytest.mark.parametrize(("n", "d", "each", "temperature"), [(5, 8, 1, 0.5), (4, 12, 3, 0.2), (6, 3, 2, 0.3)])
+def test_hard_negatives_of_the_whole_batch_are_candidates(n, d, each, temperature):
+    """Chance is log n (1 + m), the loss of embeddings that coincide; optimization reaches the floor if d allows."""
+    scale = thermometer("info_nce", n=n, d=d, temperature=temperature, hard_negatives=each)
+    collapsed = with_hard_negatives(torch.ones(2 + each, n, d, dtype=torch.float64), temperature)
+    assert scale.chance == pytest.approx(float(collapsed), rel=1e-12)
+    z = torch.randn(2 + each, n, d, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    optimizer = torch.optim.LBFGS([z], max_iter=600, line_search_fn="strong_wolfe", tolerance_change=1e-14)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = with_hard_negatives(z, temperature)
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    best = float(closure().detach())
+    assert best > scale.floor - 1e-9
+    assert scale.attained == (d >= n) == (best < scale.floor + 1e-4)
+
+
 def test_the_supervised_floor_is_reached_by_a_simplex_of_equally_frequent_classes():
     centers = torch.eye(3, dtype=torch.float64) - 1 / 3
     labels = torch.arange(12) % 3

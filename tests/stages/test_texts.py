@@ -9,6 +9,7 @@ from vergence.data.tokens import available
 from vergence.diagnostics import diagnose
 from vergence.runs import assembly, results, sentences
 from vergence.runs.run import Run
+from vergence.stages.compare import compare
 from vergence.stages.export import export
 from vergence.stages.mine import mine
 
@@ -32,7 +33,8 @@ def place(tmp_path_factory):
     evaluate = (f"pairs:{home}/sts.tsv", f"pairs:{home}/pairs.tsv", f"text:{home}/labels.tsv,folds=3")
     options = {"method": "align_uniform", "encoder": "bag", "backbone": {"width": 16}, "heads": {"projector": ()}}
     options |= {"epochs": 3, "batch": 32, "track": (), "watching": {"every": 0}, "evaluate": evaluate}
-    vergence.train(data=f"text:{home}/corpus.tsv,pairs=next", run=home / "run", quiet=True, **options)
+    told = vergence.train(data=f"text:{home}/corpus.tsv,pairs=next", run=home / "run", quiet=True, **options)
+    (home / "told.txt").write_text(str(told))
     return home
 
 
@@ -48,6 +50,23 @@ def test_a_run_is_judged_beside_what_needs_no_training(place):
         ("labels.tsv,folds=3", "accuracy, 3 nested folds"),
     } <= measures
     assert all(row.low <= row.value <= row.high for row in rows)
+
+
+def test_the_bar_stands_beside_every_result_on_console_page_and_comparison(place):
+    told = [line for line in (place / "told.txt").read_text().split("\n") if "trained encoder" in line]
+    assert [line.split(",")[0].split("/")[-1] for line in told[:3]] == ["sts.tsv", "pairs.tsv", "labels.tsv"]
+    assert all("TF-IDF" in line for line in told[:3])
+    assert "TF-IDF" in (place / "run" / "report.html").read_text()
+    cells = compare((place / "run",)).values["runs"][str(place / "run")]
+    assert f"pairs:{place}/sts.tsv, Spearman of TF-IDF" in cells
+
+
+def test_evaluation_data_are_read_before_training(place):
+    (place / "wrong.tsv").write_text("score\tsentence1\tsentence2\n" + "6\ta b\tc d\n" * 5)
+    options = {"encoder": "bag", "batch": 32, "quiet": True, "evaluate": (f"pairs:{place}/wrong.tsv",)}
+    with pytest.raises(ValueError, match=r"wrong.tsv, line 2: the score 6 is outside of 0 to 5"):
+        vergence.train(data=f"text:{place}/corpus.tsv,pairs=next", run=place / "never", **options)
+    assert not (place / "never").exists()
 
 
 def test_the_untrained_row_is_the_encoder_before_the_first_step(place):
@@ -67,9 +86,8 @@ def test_a_loaded_run_reads_texts_with_the_tokenizer_that_it_stored(place):
     np.testing.assert_allclose(encoder.encode("lamp"), h[1:], rtol=1e-6)
 
 
-def test_the_page_shows_sentences_and_the_bar(place):
+def test_the_page_shows_sentences(place):
     page = (place / "run" / "report.html").read_text()
-    assert "TF-IDF" in page
     assert any(word in page for word in WORDS)
 
 
@@ -83,6 +101,7 @@ def test_mining_writes_triples_that_can_be_trained_on(place):
     options = {"encoder": "bag", "backbone": {"width": 8}, "epochs": 1, "batch": 8, "track": (), "quiet": True}
     vergence.train(data=f"pairs:{place}/mined.tsv", method="simcse", run=place / "hard", overwrite=True, **options)
     assert Run(place / "hard").config.view["negatives"] == 1
+    assert results.read(place / "hard").thermometer.chance == pytest.approx(np.log(8 * 2))
 
 
 def test_what_a_text_is_paired_with_anywhere_is_no_negative_of_it(place):

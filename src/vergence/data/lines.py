@@ -42,12 +42,15 @@ def lines_of(file: Path) -> Iterator[tuple[int, int, str]]:
     try:
         with gzip.open(file) if file.suffix == ".gz" else open(file, "rb") as stream:
             for number, raw in enumerate(stream, 1):
+                if number == 1 and 3 * raw.count(0) > len(raw):
+                    raise ValueError(
+                        f"{file} is not UTF-8 text: every other byte of line 1 is 0, as in UTF-16. Save it as UTF-8."
+                    )
                 yield number, offset, raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
                 offset += len(raw)
     except UnicodeDecodeError as error:
-        wide = " It begins as UTF-16 does: save it as UTF-8." if error.object[:2] in (b"\xff\xfe", b"\xfe\xff") else ""
         found = f"line {number} holds the byte {error.object[error.start]:#x}"
-        raise ValueError(f"{file} is not UTF-8 text: {found}.{wide}") from None
+        raise ValueError(f"{file} is not UTF-8 text: {found}.") from None
     except (EOFError, zlib.error, gzip.BadGzipFile, OverflowError) as error:
         raise ValueError(f"{file} is damaged after line {number}: {error}") from error
 

@@ -104,7 +104,7 @@ class Samples:
     def __str__(self) -> str:
         plural = {"image": "images", "vector": "vectors", "series": "series", "text": "texts"}[self.kind]
         classes = f", {len(self.classes)} classes" if self.labels is not None else ", no labels"
-        skipped = f", {len(self.skipped)} skipped" if self.skipped else ""
+        skipped = f", {len(self.skipped)} skipped" if self.skipped and self.kind != "text" else ""  # many lines in one
         return f"{len(self)} {plural} of {' x '.join(map(str, self.shape))} from {self.source}{classes}{skipped}"
 
     @property

@@ -189,7 +189,7 @@ def _of_the_loss(reading: Thermometer, given: Given, evidence: tuple[str, ...]) 
     """Where rows are sound, the loss has the word; it cannot call collapsed what is apart."""
     held_out = given.get("held_out_loss")
     if held_out is not None and reading.verdict in ("collapsed", "not started"):
-        options = {name: value for name, value in reading.hyperparameters.items() if name != "negatives"}
+        options = {name: value for name, value in reading.hyperparameters.items() if name not in FROM_LEARNER}
         again = read(reading.objective, n=reading.n, d=reading.d, loss=held_out.value, guess=False, **options)
         if again.verdict in ("learning", "near the floor"):
             sentence = f"The loss {reading.loss:.4g} is not that of these embeddings, which give {held_out.value:.4g}: "
@@ -341,7 +341,7 @@ def _reading(
     d = WIDTH if z1 is None else shape(z1)[1]
     if loss is None and held_out_loss is not None:
         size = min(batch or BATCH, n)
-        again = {name: value for name, value in hyperparameters.items() if name != "negatives"}
+        again = {name: value for name, value in hyperparameters.items() if name not in FROM_LEARNER}
         return read(objective, n=size, d=d, loss=held_out_loss.value, guess=False, **again)
     if z1 is not None:
         return read(objective, n=batch or min(BATCH, n), d=d, loss=loss, guess=False, **hyperparameters)

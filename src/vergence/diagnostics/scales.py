@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.optimize import minimize
 from scipy.special import betaln, logsumexp
 from torch import Tensor
 
@@ -45,17 +46,46 @@ class Scale:
     marks: Mapping[str, float] = field(default_factory=dict)
 
 
-def info_nce(n: int, d: int, *, temperature: float, negatives: int | None = None) -> Scale:
+def info_nce(
+    n: int, d: int, *, temperature: float, negatives: int | None = None, hard_negatives: int | None = None
+) -> Scale:
     """Queries against n keys; or, with ``negatives``, against the own key and that many others.
 
-    Negatives from elsewhere may all be opposite to the query, which keys of the same batch may not.
+    Negatives from elsewhere may all be opposite to the query, which keys of the same batch may not. With
+    ``hard_negatives`` explicit ones of each sample, all of the batch stand beside the n keys: n (1 + m) candidates.
     """
+    if hard_negatives:
+        return _with_hard_negatives(n, d, hard_negatives, temperature)
     others = n - 1 if negatives is None else negatives
     gap = n / (n - 1) if negatives is None else 2.0
     random, error = _random_contrast(d, others, temperature=temperature, positive=True)
     floor = _softplus(math.log(others) - gap / temperature)
     ceiling = _softplus(math.log(others) + 2 / temperature)  # the positive opposite, all others equal to the anchor
     return Scale(math.log(others + 1), random, floor, negatives is not None or d >= n - 1, error, ceiling=ceiling)
+
+
+def _with_hard_negatives(n: int, d: int, each: int, temperature: float) -> Scale:
+    r"""n keys and n m explicit negatives, which every query is contrasted with.
+
+    Let the mean query have length :math:`\sin a` and the mean key :math:`\sin b`. Positives have a mean similarity of
+    at most :math:`\cos(a - b)`, other keys are at most :math:`\cos a \cos b\, n / (n - 1)` below them, and explicit
+    negatives have at least :math:`-\sin a`. The floor is the least over a and b, which pairs on a simplex reach that
+    are moved along one further direction, the negatives opposite to it.
+    """
+    others = n - 1 + n * each
+    random, error = _random_contrast(d, others, temperature=temperature, positive=True)
+
+    def contrast(angles: Any) -> Any:
+        a, b = angles
+        keys = math.log(n - 1) - np.cos(a) * np.cos(b) * n / (n - 1) / temperature
+        return np.logaddexp(keys, math.log(n * each) - (np.sin(a) + np.cos(a - b)) / temperature)
+
+    grid = np.stack(np.meshgrid(*[np.linspace(0, math.pi / 2, 65)] * 2)).reshape(2, -1)
+    start = grid[:, contrast(grid).argmin()]
+    least = minimize(contrast, start, method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12}).fun
+    floor = _softplus(float(least))
+    ceiling = _softplus(math.log(others) + 2 / temperature)
+    return Scale(math.log(others + 1), random, floor, d >= n, error, ceiling=ceiling)
 
 
 def two_modal(n: int, d: int, *, temperature: float) -> Scale:

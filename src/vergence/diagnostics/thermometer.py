@@ -93,7 +93,8 @@ def thermometer(objective: str, *, n: int, d: int, loss: float | None = None, **
     """Read a loss: chance, random and floor of an objective for n pairs in d dimensions, and where the loss stands.
 
     Hyperparameters are those of the objective, with its defaults. Beside them ``info_nce`` takes ``negatives``, the
-    number of keys in a queue, and ``supervised`` takes ``classes``, the number of equally frequent classes.
+    number of keys in a queue, or ``hard_negatives``, the explicit ones of each sample; ``supervised`` takes
+    ``classes``, the number of equally frequent classes.
 
     From a loss alone, *collapsed* and *not started* cannot be told apart at the chance value: embeddings can.
     """
@@ -123,22 +124,32 @@ def read(
 
 
 def coincidences(
-    loss: float, *, n: int, temperature: float | None = None, negatives: int | None = None, **_: Any
+    loss: float,
+    *,
+    n: int,
+    temperature: float | None = None,
+    negatives: int | None = None,
+    hard_negatives: int | None = None,
+    **_: Any,
 ) -> tuple[str, ...]:
     """The constants a loss equals to the digits it was given with: ln n, ln(2n - 1), ln(K + 1), ..., nearest first.
 
     All are losses of a collapsed encoder by one convention or another: libraries differ in which candidates they count,
     and some multiply or divide by the temperature.
     """
-    constants = _constants(n, temperature, negatives)
+    constants = _constants(n, temperature, negatives, hard_negatives)
     found = sorted((abs(value - loss), name) for name, value in constants if abs(value - loss) <= _rounding(loss))
     return tuple(name for _, name in found)
 
 
-def _constants(n: int, temperature: float | None, negatives: int | None) -> Iterator[tuple[str, float]]:
+def _constants(
+    n: int, temperature: float | None, negatives: int | None, hard_negatives: int | None
+) -> Iterator[tuple[str, float]]:
     counts = {n - 1, n, n + 1, 2 * n - 2, 2 * n - 1, 2 * n}
     if negatives is not None:
         counts |= {negatives, negatives + 1}
+    if hard_negatives is not None:
+        counts |= {n * (1 + hard_negatives), n + hard_negatives}  # all of the batch, or each sample's own
     for count in sorted(counts - {0, 1}):
         yield f"ln {count}", math.log(count)
         if temperature is not None:
@@ -254,7 +265,12 @@ def _sensible(objective: str, name: str, value: Any) -> None:
     """Refuse what no objective can be computed with; None stands for a default that depends on others."""
     if value is None or isinstance(value, str):
         return
-    least = {"temperature": 0.0, "negatives": 1, "classes": 2}.get(name)
+    least = {"temperature": 0.0, "negatives": 1, "hard_negatives": 0, "classes": 2}.get(name)
     if not math.isfinite(value) or (least is not None and value < least) or (name == "temperature" and value <= 0):
-        wanted = {"temperature": "a positive number", "negatives": "at least 1", "classes": "at least 2"}
+        wanted = {
+            "temperature": "a positive number",
+            "negatives": "at least 1",
+            "hard_negatives": "at least 0",
+            "classes": "at least 2",
+        }
         raise ValueError(f"{name} of {objective} must be {wanted.get(name, 'a finite number')}, not {value!r}")

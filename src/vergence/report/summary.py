@@ -7,6 +7,9 @@ from vergence.report.pieces import percent, shown
 from vergence.report.record import Record, flat, read
 from vergence.runs.results import STARTING, TRAINED, UNTRAINED, Gain, Results
 
+# Measures of texts that stand in the table alone: the line has one of each kind.
+SECONDARY = ("Pearson", "alignment", "uniformity", "recall@1", "recall@5", "recall@10", "nDCG@10")
+
 
 def summary(run_directory: str | Path) -> list[str]:
     """What training gave, where the loss stands, where a baseline wins, what ran, the geometry: as far as known."""
@@ -21,7 +24,14 @@ def summary_lines(record: Record) -> list[str]:
 
 def _measured(record: Record) -> list[str]:
     changed = [record.results.changes.sentence] if record.results.changes else []
-    return [*changed, *_thermometer(record), *_beaten(record.results), *_few(record), *_geometry(record)]
+    return [
+        *changed,
+        *texts(record.results),
+        *_thermometer(record),
+        *_beaten(record.results),
+        *_few(record),
+        *_geometry(record),
+    ]
 
 
 def worth(results: Results) -> list[str]:
@@ -50,6 +60,21 @@ def headline(results: Results) -> str:
     if gain.high < 0:
         return f"worse than the {gain.over}"
     return label if gain.low > 0 else "no certain gain"
+
+
+def texts(results: Results) -> Iterator[str]:
+    """What an encoder of texts is worth, a line for each set of evaluation data, TF-IDF always beside it."""
+    rows = [row for row in results.sentences if row.set in ("all", "mean") and row.measure not in SECONDARY]
+    for data, measure in dict.fromkeys((row.data, row.measure) for row in rows):
+        mine = {row.features: row for row in rows if (row.data, row.measure) == (data, measure)}
+        if TRAINED not in mine:
+            continue
+        own = mine.pop(TRAINED)
+        others = "; ".join(f"{name} {row.value:.3f}" for name, row in sorted(mine.items()))
+        ahead = [name for name, row in sorted(mine.items()) if row.value >= own.value]
+        told = f" Not above {' and '.join(ahead)}." if ahead else ""
+        interval = f"[{own.low:.3f}, {own.high:.3f}]"
+        yield f"{data}, {measure}: {TRAINED} {own.value:.3f} {interval}; {others} (n = {own.n:,}).{told}"
 
 
 def _first_gain(results: Results) -> Gain | None:

@@ -75,7 +75,7 @@ def of_run(
         projector=_projector(run),
         compared=method.compares,
         words=features.stored(file).get("test_words"),
-        **(method.reading() if scaled else {}),
+        **(method.reading(hard_negatives=config.view.get("negatives", 0)) if scaled else {}),
     )
     judged = judgeable(train, test)
     sets = labeled(run, train, test) if judged else {}

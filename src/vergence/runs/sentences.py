@@ -5,6 +5,7 @@
 
 import inspect
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ AVERAGED, WORDS = "averaged word vectors", "TF-IDF"
 CHUNK = 256  # texts encoded at once, of about one length
 FOLDS = 5  # of data without a split: SentEval's ten take twice as long and say the same
 LOOKED_AT = 20_000  # texts whose embeddings the doctor examines
+FEWEST = 4  # scored pairs of a set: the interval of a correlation has n - 3 in it
 CLOSE = 4.0  # the score from which on SimCSE calls a pair positive, of 5
 
 Encode = Callable[[Sequence[str]], Any]
@@ -167,28 +169,43 @@ def texts_for(data: Any, evaluate: Sequence[str]) -> tuple[list[str], Any]:
     return [texts[i] for i in chosen], None if labels is None else np.array([labels[i] for i in chosen])
 
 
+def check(sources: Sequence[str]) -> None:
+    """Read the evaluation data, so that what is wrong with a file is said before training and not after it."""
+    for source in sources:
+        _read(source)
+
+
 def _judged(
     source: str, encoders: Mapping[str, Encode], words: WordCounts | None, saying: Callable[[str], None]
 ) -> Iterator[Judged]:
     """One source under every encoder; the row of TF-IDF always beside them."""
+    saying(f"{source} under {', '.join(encoders)} and {WORDS}")
+    texts, measures = _read(source)
+    counts = words if words is not None else WordCounts.of(texts)
+    for features, encode in {**encoders, WORDS: counts.rows}.items():
+        for row in measures(encode):
+            yield Judged(features, source, row.name, row.set, row.value, row.low, row.high, row.n)
+
+
+def _read(source: str) -> tuple[list[str], Callable[[Encode], Sequence[Measure]]]:
+    """The texts of a source, and what an encoder is measured by on them."""
     name, path, options = source_parts(source)
     if name == "pairs":
         data = scored(path, **options)
-        texts = [*data.first, *data.second]
-        measures: Callable[[Encode], Sequence[Measure]] = lambda encode: _of_pairs(data, encode)
-    else:
-        folds = options.pop("folds", FOLDS)
-        rows = lines.read(path, TextHeader(**options))
-        if "label" not in rows.cells:
-            raise ValueError(f"{path} has no labels to classify: give label TAB text, or a column called label.")
-        texts = list(rows.texts["text"])
-        split = rows.cells.get("split")
-        measures = lambda encode: classification(encode(texts), rows.cells["label"], parts=split, folds=folds)
-    counts = words if words is not None else WordCounts.of(texts)
-    for features, encode in {**encoders, WORDS: counts.rows}.items():
-        saying(f"{source} under {features}")
-        for row in measures(encode):
-            yield Judged(features, source, row.name, row.set, row.value, row.low, row.high, row.n)
+        few = min(Counter(data.sets.tolist()).items(), key=lambda pair: pair[1], default=("all", 0))
+        if few[1] < (1 if data.scores is None else FEWEST):
+            least = f"a correlation with an interval takes {FEWEST}"
+            raise ValueError(f"{path}: the set {few[0]} has {few[1]} pairs; {least}.")
+        return [*data.first, *data.second], lambda encode: _of_pairs(data, encode)
+    folds = options.pop("folds", FOLDS)
+    rows = lines.read(path, TextHeader(**options))
+    labels, texts = rows.cells.get("label"), list(rows.texts["text"])
+    if labels is None:
+        raise ValueError(f"{path} has no labels to classify: give label TAB text, or a column called label.")
+    if len(set(labels)) < 2:
+        raise ValueError(f"{path}: all texts have the label {labels[0]!r}; a classifier needs two classes.")
+    split = rows.cells.get("split")
+    return texts, lambda encode: classification(encode(texts), labels, parts=split, folds=folds)
 
 
 def _of_pairs(data: Scored, encode: Encode) -> Sequence[Measure]:

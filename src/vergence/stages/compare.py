@@ -113,7 +113,7 @@ def alike_by(run: Run) -> dict[str, Any]:
         "views": (config.views, config.view),
         "encoder": config.encoder,
         "objective": method.objective,
-        "hyperparameters": method.reading(),
+        "hyperparameters": method.reading(hard_negatives=config.view.get("negatives", 0)),
         "batch": config.batch,
     }
 

@@ -235,7 +235,7 @@ def _checked_hyperparameters(objective: str | None, hyperparameters: Mapping[str
     own = {name: parameter for name, parameter in known.items() if name not in tables.FROM_LEARNER}
     given = {key: value for key, value in hyperparameters.items() if value is not None}
     counts: dict[str, Any] = {
-        key: given.pop(key) for key in ("negatives", "classes") if key in given and key not in own
+        key: given.pop(key) for key in ("negatives", "hard_negatives", "classes") if key in given and key not in own
     }
     return {**values.checked(given, own, objective or ""), **counts}
 

@@ -63,6 +63,7 @@ def train(
         together = launch.joined()
         if not quiet and collectives.rank() == 0:
             print(f"Reading {settings.data}", file=sys.stderr, flush=True)
+        sentences.check(settings.evaluate)
         usable = precision.usable(settings, assembly.device(settings))
         stored = tokens.stored(Path(run)) if resume else None
         parts = assembly.assemble(usable, start=not (resume and Run(run).saved), tokens=stored)
@@ -97,7 +98,7 @@ def train(
 
 def assess(parts: Assembled, place: Run, *, quiet: bool) -> Answer:
     """What follows training: features, diagnosis, map and page, each named while it is made."""
-    with After(PARTS, quiet=quiet) as after:
+    with After(PARTS + len(place.config.evaluate), quiet=quiet) as after:
         after.begin("features of the encoder and of the baselines")
         freeze(parts, place)
         assessment.of_run(place, saying=after.begin)
@@ -110,8 +111,13 @@ def opening(parts: Assembled) -> str:
     """What is about to happen: what was read, how much of it is held out, by what it is encoded, seen and trained."""
     config, samples = parts.config, parts.samples
     weights = sum(weight.numel() for weight in parts.learner.encoder.parameters())
-    reasons = Counter(reason for _, reason in samples.skipped)
-    skipped = "".join(f" {count} skipped: {reason}." for reason, count in reasons.most_common(3))
+    reasons, named = (
+        Counter(reason for _, reason in samples.skipped),
+        {reason: name for name, reason in samples.skipped},
+    )
+    skipped = "".join(
+        f" {count if count > 1 else named[reason]} skipped: {reason}." for reason, count in reasons.most_common(3)
+    )
     watched = f"{len(parts.validation):,} more to watch training by, " if config.watching.held_out else ""
     return (
         f"{samples}; {watched}{len(parts.test):,} more to judge it at the end.{skipped} "
@@ -289,7 +295,8 @@ def _thermometer(parts: Assembled) -> Callable[[float], float]:
     method = parts.learner.method
     if method.objective not in SCALES:
         return lambda loss: float("nan")  # a loss without a scale has no place on it
-    scale = thermometer(method.objective, n=parts.config.batch, d=parts.learner.width, **method.reading())
+    reading = method.reading(hard_negatives=parts.recipe.negatives)
+    scale = thermometer(method.objective, n=parts.config.batch, d=parts.learner.width, **reading)
     span = scale.chance - scale.floor
     return lambda loss: (scale.chance - loss) / span if span else float("nan")
 
