@@ -2,8 +2,9 @@
 
 import gzip
 import zlib
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -22,7 +23,7 @@ class Rows:
     cells: dict[str, list[str]]
     texts: dict[str, Sequence[str]]
     numbers: np.ndarray
-    empty: list[int] = field(default_factory=list)
+    empty: Sequence[int] = ()
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -61,8 +62,9 @@ def read(path: str, names: "Header", *, by_line: bool = False) -> Rows:
     stays = by_line or file.stat().st_size > LARGE
     if stays and file.suffix == ".gz":
         raise ValueError(f"{path} is too large to be held in memory, and lines of a .gz cannot be found: unpack it.")
-    rows, empty, header = [], [], None
+    rows, empty, header = array("q"), array("q"), None  # eight bytes a number: lines may be many
     cells: dict[str, list[str]] = {}
+    known: dict[str, str] = {}  # one string for all cells that are equal, such as labels
     for number, offset, line in lines_of(file):
         if not line.strip():
             empty.append(number)
@@ -79,7 +81,8 @@ def read(path: str, names: "Header", *, by_line: bool = False) -> Rows:
                 f"{header.width}."
             )
         for name, column in cells.items():
-            column.append(parts[header.columns[name]])
+            cell = parts[header.columns[name]]
+            column.append(cell if name in header.texts else known.setdefault(cell, cell))
         missing = next((name for name in header.texts if not parts[header.columns[name]].strip()), None)
         if missing is not None:
             if header.width > 1 and len(header.texts) > 1:
@@ -88,10 +91,10 @@ def read(path: str, names: "Header", *, by_line: bool = False) -> Rows:
             for column in cells.values():
                 column.pop()
             continue
-        rows.append((number, offset, offset + len(line.encode()) + 3 * (number == 1)))
+        rows.extend((number, offset, offset + len(line.encode()) + 3 * (number == 1)))
     if header is None or not rows:
         raise ValueError(f"There is no text in {path}: {len(empty)} lines, all of them empty or a header.")
-    places = np.array(rows, np.int64)
+    places = np.frombuffer(rows, np.int64).reshape(-1, 3)
     texts: dict[str, Sequence[str]] = {}
     for name in header.texts:
         place = Column(file, places[:, 1], places[:, 2], header.columns[name])

@@ -1,8 +1,7 @@
 """Texts: a sentence a line, with labels or as consecutive sentences of documents."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -10,12 +9,12 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from vergence.counters import shuffled
+from vergence.counters import drawn, shuffled
 from vergence.data import lines
 from vergence.data.arrays import label_fields
 from vergence.data.files import existing_file
 from vergence.data.lines import Found, Header, Rows, position
-from vergence.data.ragged import rows_of
+from vergence.data.ragged import COUNTED, Column, rows_of
 from vergence.data.samples import Samples
 from vergence.data.splits import SALTS, TEST_SHARE, held_out, part
 from vergence.data.tokens import LENGTH, PADDING, TOKENIZERS, Tokens, from_json, hashed, of_model, wordpiece
@@ -80,11 +79,19 @@ def _read_texts(
 ) -> tuple[Samples, Rows]:
     rows = lines.read(path, header, by_line=by_line)
     columns = list(rows.texts)
-    made = tokens_for(tokens, list(chain.from_iterable(rows.texts[name] for name in columns)), vocabulary)
+    made = tokens_for(tokens, _sample(rows.texts.values()) if tokens == "wordpiece" else (), vocabulary)
     first, *others = (rows_of(rows.texts[name], made, tokens_read(length, made)) for name in columns)
     beside = dict(zip(columns[1:], others, strict=True))
     kept: dict[str, Any] = {"names": rows.texts[columns[0]], "tokens": made, "skipped": rows.skipped, "beside": beside}
     return Samples(first, "text", source=path, **kept), rows
+
+
+def _sample(columns: Iterable[Sequence[str]]) -> list[str]:
+    """Texts that a tokenizer is trained on: all, or of a file too large for memory some lines that are drawn."""
+    found: list[str] = []
+    for texts in columns:
+        found += texts.several(drawn(len(texts), COUNTED).tolist()) if isinstance(texts, Column) else texts
+    return found
 
 
 def from_texts(texts: Sequence[str], *, source: str, tokens: str | Tokens = "auto", length: int = 0) -> Samples:
@@ -183,5 +190,6 @@ def next_sentences(samples: Samples, documents: np.ndarray, split: str, path: st
 def _documents(rows: Rows) -> np.ndarray:
     """The number of the document of each sentence: by a column, or by the empty lines between them."""
     if "document" in rows.cells:
-        return np.unique(rows.cells["document"], return_inverse=True)[1].astype(np.int64)
+        numbers = {name: number for number, name in enumerate(sorted(set(rows.cells["document"])))}
+        return np.fromiter(map(numbers.__getitem__, rows.cells["document"]), np.int64, len(rows))
     return np.searchsorted(np.array(rows.empty, np.int64), rows.numbers)
