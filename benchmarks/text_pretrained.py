@@ -3,10 +3,10 @@
     VERGENCE_DATA=DATA python benchmarks/text_pretrained.py rows.jsonl --model FOLDER --part dev --rates 1e-5 3e-5
     VERGENCE_DATA=DATA python benchmarks/text_pretrained.py rows.jsonl --model FOLDER --seeds 0 1 2
 
-``FOLDER`` is a model of sentence-transformers, such as all-MiniLM-L6-v2; ``DATA/text/stsb.tsv.gz`` is STS-B. *simcse* sees
-the sentences of its training part, each under two dropout masks; *mined* its training pairs scored 4 or more, with a hard
-negative each. Rates are chosen on its dev part; the figures are of its test part. The interval is of the difference,
-by drawing the pairs again 1,000 times.
+``FOLDER`` is a model of sentence-transformers, such as all-MiniLM-L6-v2; ``DATA/text/stsb.tsv.gz`` is STS-B. *simcse*
+sees the sentences of its training part, each under two dropout masks; *mined* its training pairs scored 4 or more, with
+a hard negative each. Rates are chosen on its dev part; the figures are of its test part. The interval is of the
+difference, by drawing the pairs again 1,000 times.
 """
 
 import argparse
