@@ -19,7 +19,7 @@ demo: $(READY)      ## train SimCLR on the embedded digits, diagnose it, and wri
 
 test: $(READY)      ## all tests but the slow ones
 	@sh tests/chromium.sh
-	$(BIN)/python -m pytest -m "not slow" -n 2
+	$(BIN)/python -m pytest -m "not slow" -n 2 --dist worksteal
 
 test-slow: $(READY) ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow
