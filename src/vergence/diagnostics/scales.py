@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.optimize import minimize
 from scipy.special import betaln, logsumexp
 from torch import Tensor
 
@@ -72,6 +71,8 @@ def _with_hard_negatives(n: int, d: int, each: int, temperature: float) -> Scale
     negatives have at least :math:`-\sin a`. The floor is the least over a and b, which pairs on a simplex reach that
     are moved along one further direction, the negatives opposite to it.
     """
+    from scipy.optimize import minimize
+
     others = n - 1 + n * each
     random, error = _random_contrast(d, others, temperature=temperature, positive=True)
 
