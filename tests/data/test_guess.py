@@ -122,6 +122,14 @@ def test_objects_from_python_are_samples(name):
         assert sorted(torch.cat([train.labels, test.labels]).tolist()) == sorted(LABELS.tolist())
 
 
+def test_a_column_of_paths_is_a_column_of_images(tmp_path):
+    files = [str(tmp_path / f"{n}.JFIF") for n in range(6)]
+    for file in files:
+        Image.new("RGB", (8, 8)).save(file, format="JPEG")
+    found = data.load(tables.name_of("data", {"file_name": files, "label": list("ababab")}), split="all")
+    assert (found.kind, found.classes, len(found)) == ("image", ("a", "b"), 6)
+
+
 def test_columns_without_samples_and_samples_of_several_shapes_are_refused():
     with pytest.raises(ValueError, match="hold no samples"):
         data.load(tables.name_of("data", {"names": ["a", "b"], "label": [0, 1]}))

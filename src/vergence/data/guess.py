@@ -9,14 +9,14 @@ from itertools import islice
 from pathlib import Path
 
 from vergence import tables
+from vergence.data.images import SUFFIXES
 
 LOOKED_AT = 2000  # files of a folder that are looked at to see what it holds
-IMAGES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
 ARRAYS = {".npy", ".npz"}
 TEXTS = {".txt", ".tsv", ".csv", ".jsonl"}
 # What a file or a folder of files is read by, by the ending of the name.
 ROWS = {
-    **dict.fromkeys(IMAGES, ("folder", "images")),
+    **dict.fromkeys(SUFFIXES, ("folder", "images")),
     **dict.fromkeys(ARRAYS, ("array", "an array")),
     **dict.fromkeys(TEXTS, ("text", "texts, one a line")),
     ".parquet": ("parquet", "Parquet files"),

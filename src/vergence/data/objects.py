@@ -12,13 +12,14 @@ from PIL import Image
 from vergence.data.arrays import divided as divided_arrays
 from vergence.data.arrays import from_array, label_fields
 from vergence.data.hub import split_of
-from vergence.data.images import image_files, pixels
+from vergence.data.images import SUFFIXES, image_files, pixels
 from vergence.data.samples import Samples
 from vergence.data.splits import part
 from vergence.data.text import from_texts
 
 LABELS = ("label", "labels", "class", "target", "y", "fine_label", "coarse_label")
-INPUTS = ("image", "img", "text", "sentence", "x", "pixel_values", "embedding", "features")
+PATHS = ("path", "file", "filename", "file_name", "image_path")
+INPUTS = ("image", "img", *PATHS, "text", "sentence", "x", "pixel_values", "embedding", "vector", "features")
 SIDE = 64  # pixels, for images of several sizes, as a folder's
 
 _READ: dict[int, tuple[Any, int, Samples]] = {}  # the last object that was read: its splits are asked for in turn
@@ -152,7 +153,7 @@ def _samples(inputs: Any, size: int) -> Samples:
         channels = 1 if first.mode in ("L", "1") else 3
         made = np.stack([pixels(image.copy(), size=side, channels=channels) for image in inputs])
         return from_array(made, kind="image", source="memory")
-    if isinstance(first, str | Path) and Path(first).suffix.lower() in (".jpg", ".jpeg", ".png", ".webp", ".bmp"):
+    if isinstance(first, str | Path) and Path(first).suffix.lower() in SUFFIXES:
         return replace(image_files([str(path) for path in inputs], size=size or SIDE), source="memory")
     if isinstance(first, str):
         return from_texts(list(inputs), source="memory")

@@ -25,10 +25,10 @@ class Capture:
 
     def take(self) -> dict[str, Tensor]:
         """The two views' embeddings ``z1`` and ``z2``, and ``h`` of the first, as far as there are any; then forget."""
+        if not self._made["z"]:
+            return {}
         made, self._made = self._made, {"z": [], "h": []}
         z = [rows for rows in made["z"] if len(rows) == len(made["z"][0])]
-        if not z:
-            return {}
         if len(z) == 1:
             z = list(z[0].chunk(2)) if len(z[0]) > 1 and len(z[0]) % 2 == 0 else z
         found = {"z1": z[0], **({"z2": z[1]} if len(z) > 1 and z[1].shape == z[0].shape else {})}
