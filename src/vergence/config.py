@@ -117,6 +117,9 @@ class Starting:
     inputs: Literal["auto", "imagenet", "half", "data"] = "auto"
     """How inputs are standardized: auto, as the weights expect, or where unknown by ImageNet's figures (color)
     or the data; imagenet; half (0.5 and 0.5); data (measured)."""
+    statistics: Literal["auto", "keep", "follow"] = "auto"
+    """Means and variances in the encoder's batch norms: keep those of the weights, or follow the batches of views; auto
+    keeps those of published weights, which the views would spoil, and follows in a run's own encoder."""
     freeze: tuple[str, ...] = ()
     """Layers or parameters of the encoder that stay as they are, by name or pattern, such as conv1 'blocks.[0-3].*'."""
     layer_decay: float = 1.0

@@ -195,7 +195,9 @@ def test_what_a_form_cannot_hold_is_refused_in_a_sentence(run, tmp_path):
 def test_the_snippet_of_a_card_runs_without_vergence(run, tmp_path, form, tuned):
     target = run / "finetuned" / "all" if tuned else run
     made = vg.export(target, form=form, output=tmp_path / "e.file", preprocess=tuned).to_dict()
-    code = (tmp_path / "e.file.md").read_text().split("```python\n")[1].split("```")[0]
+    card = (tmp_path / "e.file.md").read_text()
+    assert ("then fine-tuned with" in card) == tuned
+    code = card.split("```python\n")[1].split("```")[0]
     blocked = "import sys\nsys.modules['vergence'] = None\n" + code
     found = subprocess.run([sys.executable, "-c", blocked], cwd=tmp_path, capture_output=True, text=True)
     assert found.returncode == 0, found.stderr

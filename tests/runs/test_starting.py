@@ -1,5 +1,6 @@
 """A run that starts from weights: what is taken, what may move, and what training changed."""
 
+import copy
 import json
 
 import numpy as np
@@ -10,6 +11,7 @@ import vergence as vg
 from vergence import config as configs
 from vergence.config import Config, Starting
 from vergence.learning import loop, optimizers
+from vergence.learning.norm import keep_statistics, share_statistics
 from vergence.runs import assembly, results
 from vergence.runs.run import Run
 from vergence.runs.starting import freeze
@@ -95,6 +97,32 @@ def test_frozen_layers_do_not_move_nor_do_their_statistics(first, method):
     assert not {name for name in moved if name.startswith(("encoder.1.0.", "encoder.1.1.", "target.module.0.1.0."))}
     assert not {name for name in moved if name.startswith("target.module.0.1.1.")}
     assert {"encoder.1.3.weight", "encoder.1.4.running_mean", "projector.0.weight"} <= moved
+
+
+@pytest.mark.parametrize("method", ["simclr", "byol"])
+def test_the_norms_of_published_weights_keep_their_statistics_and_those_of_a_run_follow(first, tmp_path, method):
+    weights = {n.removeprefix("encoder.1."): v for n, v in tensors(first).items() if n.startswith("encoder.1.")}
+    torch.save(weights, tmp_path / "w.pth")
+    for start, kept in ((tmp_path / "w.pth", True), (first, False)):
+        parts = begun(start, method=method, epochs=1, **NETWORK)
+        assert parts.config.starting.statistics == ("keep" if kept else "follow")
+        before = {name: value.clone() for name, value in parts.learner.state_dict().items()}
+        optimizer = optimizers.optimizer(parts.learner, parts.config.optim)
+        list(loop.fit(parts.learner, optimizer, parts.samples, parts.recipe, parts.config))
+        after = parts.learner.state_dict()
+        moved = {name for name in before if "running" in name and not torch.equal(after[name], before[name])}
+        assert {name for name in moved if name.startswith(("encoder.", "target.module.0."))} == set() or not kept
+        assert "encoder.1.1.running_var" in moved or kept
+        assert "projector.1.running_var" in moved  # the heads are new
+        assert not torch.equal(after["encoder.1.0.weight"], before["encoder.1.0.weight"])
+
+
+def test_a_norm_that_keeps_its_statistics_is_not_shared_with_other_processes():
+    layers = torch.nn.Sequential(torch.nn.BatchNorm1d(3), torch.nn.BatchNorm1d(3))
+    keep_statistics(layers[0])
+    shared = share_statistics(copy.deepcopy(layers)).train()
+    assert [type(layer).__name__ for layer in shared] == ["BatchNorm1d", "SharedBatchNorm"]
+    assert [layer.training for layer in shared] == [False, True]
 
 
 def test_the_rates_of_layers_are_what_the_optimizer_takes(first):

@@ -22,6 +22,7 @@ from vergence.data.samples import Sharded
 from vergence.data.streaming import batches_of
 from vergence.learning import collectives, optimizers, sharding
 from vergence.learning.ahead import Batch, on_device
+from vergence.learning.norm import keeps_statistics
 
 BUCKET = 64  # batches among which texts are sorted by length
 HANGS = 300.0  # seconds without a batch after which a loader worker is given up
@@ -362,7 +363,8 @@ def _is_out_of_memory(error: RuntimeError) -> bool:
 def _check_norms(learner: nn.Module, config: Config) -> None:
     """Refuse batch norm over a single sample, whose variance is 0; warn of batch norm over a part of the batch."""
     here = config.batch // collectives.world()
-    if not 0 < config.chunk < here or not any(isinstance(module, _BatchNorm) for module in learner.modules()):
+    moving = (module for module in learner.modules() if isinstance(module, _BatchNorm) and not keeps_statistics(module))
+    if not 0 < config.chunk < here or not any(True for _ in moving):
         return
     if config.chunk == 1:
         raise ValueError("Batch norm needs at least two samples at once and --chunk 1 gives it one: use 2 or more.")

@@ -1,5 +1,7 @@
 """Batch norm over the batch of all processes, on any device: torch's own refuses processors."""
 
+import types
+
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -52,23 +54,39 @@ class SharedBatchNorm(_BatchNorm):
             raise ValueError(f"Batch norm needs [n, channels, ...], got {list(input.shape)}")
 
 
+def keep_statistics(norm: _BatchNorm) -> None:
+    """Let a batch norm use its running mean and variance in training too, and never move them."""
+    norm.eval()
+    norm.train = types.MethodType(_unmoved, norm)  # type: ignore[method-assign]
+
+
+def keeps_statistics(module: nn.Module) -> bool:
+    return "train" in vars(module)
+
+
+def _unmoved(module: nn.Module, mode: bool = True) -> nn.Module:
+    """A batch norm that stays in evaluation mode."""
+    return module
+
+
 def share_statistics(module: nn.Module) -> nn.Module:
     """The module with every batch norm replaced by one over all processes; weights and statistics are kept.
 
     On CUDA that is torch's ``SyncBatchNorm``, whose kernels are faster and whose forward and backward passes are the
-    same; elsewhere, where torch has none, it is ours.
+    same; elsewhere, where torch has none, it is ours. A norm that keeps its statistics has nothing to share.
     """
-    if next((parameter.is_cuda for parameter in module.parameters()), False):
-        return nn.SyncBatchNorm.convert_sync_batchnorm(module)
     for name, child in module.named_children():
-        if isinstance(child, _BatchNorm) and not isinstance(child, SharedBatchNorm):
-            setattr(module, name, _shared(child))
+        if isinstance(child, _BatchNorm) and not isinstance(child, SharedBatchNorm | nn.SyncBatchNorm):
+            if not keeps_statistics(child):
+                setattr(module, name, _shared(child))
         else:
             share_statistics(child)
     return module
 
 
-def _shared(norm: _BatchNorm) -> SharedBatchNorm:
+def _shared(norm: _BatchNorm) -> nn.Module:
+    if next((value.is_cuda for value in norm.state_dict().values()), False):
+        return nn.SyncBatchNorm.convert_sync_batchnorm(norm)
     made = SharedBatchNorm(norm.num_features, norm.eps, norm.momentum, norm.affine, norm.track_running_stats)
     made = made.to(next(iter(norm.state_dict().values()))) if norm.state_dict() else made
     made.load_state_dict(norm.state_dict())

@@ -72,6 +72,7 @@ def assemble(
     begun = starting.begin(learner, config) if start else None
     if config.starting.freeze:
         starting.freeze(learner, config.starting.freeze)
+    starting.hold_statistics(learner, config)
     learner = learner.to(device(config))
     if samples.kind == "image" and config.compute.channels_last:
         # Convolutions are 1.1 to 1.2 times as fast on processors.

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from vergence import features
+from vergence.config import Config
 from vergence.evaluation.change import Side, changes, summary
 from vergence.runs import results, starting
 from vergence.runs.accuracies import judgeable
@@ -27,7 +28,16 @@ def since_the_start(run: Run, train: features.Features, test: features.Features)
     label, sentence = summary(found)
     words = {"source": facts["source"], "taken": facts["sentence"], "inputs": facts["inputs"]}
     rows = tuple(record(results.Change, change.to_dict()) for change in found)
+    sentence += _remedy(run.config) if label in ("worse", "mixed") else ""
     return results.Changes(label, sentence, **words, misfits=tuple(facts["words"]), rows=rows)
+
+
+def _remedy(config: Config) -> str:
+    """What to try: statistics that stay, whose moving was the cause where published weights were spoiled; the rate."""
+    rate = f"--optim.learning-rate {config.optim.rate / 4:.1g}"
+    if config.starting.statistics == "follow":
+        return f" Try --starting.statistics keep, which leaves its batch norms as they came, then {rate}."
+    return f" Try {rate}, or fewer epochs."
 
 
 def _common(before: Tensor, after: Tensor | None) -> tuple[Tensor, Tensor]:

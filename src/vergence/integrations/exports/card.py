@@ -118,19 +118,31 @@ def snippet(form: str, file: str, *, trust: bool = False, preprocess: bool = Fal
 def card(source: Source, known: dict[str, Any], *, form: str, file: str = ".") -> str:
     """The card as Markdown with the header that Hugging Face reads."""
     config = source.config
-    what = f"{config.encoder}, {source.width} numbers for each {source.kind} sample"
     trust = form == "hf" and known["normalization"] is not None and known["normalization"]["inside"]
     variant = {"trust": trust, "preprocess": known["input"]["dtype"] == "uint8", "classes": source.head is not None}
     lines = [
         "---", "library_name: " + {"hf": "transformers", "timm": "timm"}.get(form, "vergence"), "tags:",
         "- feature-extraction", "- self-supervised", f"- {config.method}", "---", "", f"# {source.name}", "",
-        f"An encoder ({what}), trained with {config.method} on `{config.data}` for {config.epochs} epochs, without "
-        "labels." if config.method != "supervised" else f"An encoder ({what}), trained with labels on `{config.data}`.",
-        "", "## Measured", "", *_figures(source), "", "## Warnings", "", *_warnings(source), "", "## Use", "",
+        _what(source), "", "## Measured", "", *_figures(source), "", "## Warnings", "", *_warnings(source), "",
+        "## Use", "",
         "```python", snippet(form, file, **variant), "```", "", "What a caller must know:", "", "```json",
         json.dumps({key: known[key] for key in known if key != "training"}, indent=1), "```", "",
     ]  # fmt: skip
     return "\n".join(lines)
+
+
+def _what(source: Source) -> str:
+    """What it is and how it came about: method, data, epochs, and the labels that it has seen."""
+    config, tuned = source.config, source.finetuning
+    what = f"An encoder ({config.encoder}, {source.width} numbers for each {source.kind} sample)"
+    labels = "with labels" if config.method == "supervised" else "without labels"
+    made = f"trained with {config.method} on `{config.data}` for {config.epochs} epochs, {labels}"
+    if source.head is None:
+        return f"{what}, {made}."
+    count = f"{tuned['count']:,} labels ({tuned['labels']}) of" if tuned else "labels of"
+    return (
+        f"{what} and a classifier of {len(source.classes)} classes: {made}, then fine-tuned with {count} the same data."
+    )
 
 
 def _figures(source: Source) -> list[str]:
