@@ -122,6 +122,34 @@ def test_objects_from_python_are_samples(name):
         assert sorted(torch.cat([train.labels, test.labels]).tolist()) == sorted(LABELS.tolist())
 
 
+TABLES = {
+    "a.csv": ('text,label\n"one, two",a\n"three\nfour",b\n', "text", ["one, two", "three\nfour"]),
+    "b.jsonl": ('{"label": "a", "text": "one, two"}\n\n{"text": "six", "label": "b"}\n', "text", ["one, two", "six"]),
+    "c.csv": ("id,x,y,label\n0,1.5,2,a\n1,3,-4e-1,b\n", "vector", None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_with_commas_and_objects_are_read_by_their_columns(tmp_path, name):
+    content, kind, names = TABLES[name]
+    (tmp_path / name).write_text(content)
+    with pytest.warns(UserWarning, match="was taken for a table of"):
+        found = data.load(str(tmp_path / name), split="all")
+    assert (found.kind, found.classes, found.labels.tolist()) == (kind, ("a", "b"), [0, 1])
+    assert names is None or list(found.names) == names
+
+
+def test_a_table_that_names_no_texts_says_how_to_choose(tmp_path):
+    (tmp_path / "r.csv").write_text("review,stars\nfine words,five\nbad words,one\n")
+    with pytest.raises(ValueError, match=r"has review, stars. Say which it is: text:.*column=NAME"):
+        data.load(f"text:{tmp_path}/r.csv", split="all")
+    found = data.load(f"text:{tmp_path}/r.csv,column=review", split="all")
+    assert list(found.names) == ["fine words", "bad words"]
+    (tmp_path / "r.jsonl").write_text('{"text": "a"}\n[1]\n')
+    with pytest.raises(ValueError, match="line 2: expected an object"):
+        data.load(f"text:{tmp_path}/r.jsonl", split="all")
+
+
 def test_a_column_of_paths_is_a_column_of_images(tmp_path):
     files = [str(tmp_path / f"{n}.JFIF") for n in range(6)]
     for file in files:

@@ -23,13 +23,13 @@ BLOCK = 2**24  # values looked at together, so that checking a large file needs 
 
 
 def array(path: str, split: str, *, labels: str = "", kind: str = "") -> Samples:
-    """An array in a .npy, .npz or .parquet file; ``labels`` names a .npy or text file with one label a sample.
+    """An array in a .npy, .npz, .parquet or .csv file; ``labels`` names a .npy or text file with one label a sample.
 
     Two dimensions are vectors. Three are gray images ``[n, h, w]`` if whole numbers, else series ``[n, c, t]``. Four
     are images, ``[n, h, w, c]`` or ``[n, c, h, w]``, of 0 to 255 if whole numbers, else of 0 to 1. ``kind`` overrules.
     A .npz holds ``x`` (and ``y`` or ``labels``), or ``x_train`` and ``x_test`` (and ``y_train``, ``y_test``).
     """
-    found = tables(path)
+    found = _separated(path) if path.lower().endswith(".csv") else tables(path)
     if labels and "x" not in found:
         raise ValueError(
             f"{path} is divided into train and test, so its labels must be inside it, as y_train and y_test."
@@ -37,6 +37,14 @@ def array(path: str, split: str, *, labels: str = "", kind: str = "") -> Samples
     if labels:
         found["y"] = label_file(labels)
     return from_tables(found, split, kind=kind, source=f"array:{path}")
+
+
+def _separated(path: str) -> dict[str, NDArray[Any]]:
+    """The numbers of a table with commas, and the column of labels where it has one of a usual name."""
+    from vergence.data.embeddings import read_embeddings, read_labels
+
+    x, labels = read_embeddings(path), read_labels(path)
+    return {"x": np.asarray(x)} | ({} if labels is None else {"y": labels})
 
 
 def from_arrays(x: ArrayLike | Tensor, labels: ArrayLike | Tensor | None = None, *, kind: str = "") -> Samples:

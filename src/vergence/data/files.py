@@ -47,7 +47,7 @@ def tables(path: str, *, column: str | None = None) -> dict[str, NDArray[Any]]:
         return _renamed(array_in(file), path)
     if file.suffix == ".parquet":
         return _parquet(file, column)
-    raise ValueError(f"{path} ends in {file.suffix or 'nothing'}; arrays are read from .npy, .npz and .parquet.")
+    raise ValueError(f"{path} ends in {file.suffix or 'nothing'}; arrays are read from .npy, .npz, .parquet and .csv.")
 
 
 def array_in(file: Path) -> Any:

@@ -10,15 +10,19 @@ from pathlib import Path
 
 from vergence import tables
 from vergence.data.images import SUFFIXES
+from vergence.data.lines import position, records
+from vergence.data.text import TEXT_COLUMNS
 
 LOOKED_AT = 2000  # files of a folder that are looked at to see what it holds
 ARRAYS = {".npy", ".npz"}
-TEXTS = {".txt", ".tsv", ".csv", ".jsonl"}
+TEXTS = {".txt", ".tsv"}
 # What a file or a folder of files is read by, by the ending of the name.
 ROWS = {
     **dict.fromkeys(SUFFIXES, ("folder", "images")),
     **dict.fromkeys(ARRAYS, ("array", "an array")),
     **dict.fromkeys(TEXTS, ("text", "texts, one a line")),
+    ".csv": ("text", "a table of texts, separated by commas"),
+    ".jsonl": ("text", "a table of texts, a JSON object a line"),
     ".parquet": ("parquet", "Parquet files"),
     ".tar": ("wds", "WebDataset shards"),
 }
@@ -67,6 +71,8 @@ def _taken_for(path: Path, place: str) -> tuple[str, str]:
         raise ValueError(f"{place} holds {what}: give one file, such as {files[0]}.")
     if row == "parquet" and path.is_file() and not _has_images(path):
         return "array", "a table of numbers"
+    if path.is_file() and _ending(path) == ".csv" and _holds_numbers(path):
+        return "array", "a table of numbers"
     return row, f"a folder of {what}" if path.is_dir() else f"{len(files):,} {what}" if not path.is_file() else what
 
 
@@ -77,6 +83,17 @@ def _ending(file: Path) -> str:
 
 def _files(folder: Path) -> Iterator[Path]:
     return (path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
+
+
+def _holds_numbers(path: Path) -> bool:
+    """Whether the second row of a table has two numbers or more, or a list of them, and its first names no texts."""
+    try:
+        (_, _, first), (_, _, second) = islice((row for row in records(path) if row[2]), 2)
+    except ValueError:  # fewer rows, or none that can be read: whoever reads it says so
+        return False
+    numbers = sum(bool(re.fullmatch(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", cell, re.I)) for cell in second)
+    vectors = any(re.match(r"\s*\[\s*[-+.\d]", cell) for cell in second)
+    return (numbers > 1 or vectors) and position([name.strip().lower() for name in first], TEXT_COLUMNS) is None
 
 
 def _has_images(path: Path) -> bool:

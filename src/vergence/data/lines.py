@@ -1,6 +1,8 @@
-"""Files of lines: columns separated by tabs, .gz or not; what is wrong is said with the number of the line."""
+"""Files of lines: columns by tabs, of .csv by commas, of .jsonl by name; .gz or not; errors name their line."""
 
+import csv
 import gzip
+import json
 import zlib
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
@@ -56,22 +58,64 @@ def lines_of(file: Path) -> Iterator[tuple[int, int, str]]:
         raise ValueError(f"{file} is damaged after line {number}: {error}") from error
 
 
+def records(file: Path) -> Iterator[tuple[int, int, list[str]]]:
+    """Number, first byte and cells of every line, none of an empty one; of .jsonl the keys come first."""
+    ending = Path(file.stem).suffix if file.suffix == ".gz" else file.suffix
+    if ending.lower() == ".csv":
+        yield from _separated(file)
+    elif ending.lower() == ".jsonl":
+        yield from _objects(file)
+    else:
+        for number, offset, line in lines_of(file):
+            yield number, offset, line.split("\t") if line.strip() else []
+
+
+def _separated(file: Path) -> Iterator[tuple[int, int, list[str]]]:
+    """Cells between commas; one in quotes may hold commas and go on over several lines."""
+    reader = csv.reader(f"{line}\n" for _, _, line in lines_of(file))
+    try:
+        for cells in reader:
+            yield reader.line_num, 0, cells if any(cell.strip() for cell in cells) else []
+    except csv.Error as error:
+        raise ValueError(f"{file}, line {reader.line_num}, is not CSV: {error}.") from None
+
+
+def _objects(file: Path) -> Iterator[tuple[int, int, list[str]]]:
+    """A JSON object a line, with the keys of the first one."""
+    keys: list[str] = []
+    for number, _, line in lines_of(file):
+        try:
+            value = json.loads(line) if line.strip() else {}
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{file}, line {number}, is not JSON: {error}.") from None
+        if not isinstance(value, dict):
+            raise ValueError(f'{file}, line {number}: expected an object such as {{"text": ...}}, got {line[:40]}.')
+        if value and not keys:
+            keys = list(value)
+            yield number, 0, keys
+        yield number, 0, ["" if value.get(key) is None else str(value[key]) for key in keys] if value else []
+
+
 def read(path: str, names: "Header", *, by_line: bool = False) -> Rows:
     """The rows of a file whose columns ``names`` finds; ``by_line`` or a large file leaves the texts where they are."""
     file = existing_file(path)
     stays = by_line or file.stat().st_size > LARGE
-    if stays and file.suffix == ".gz":
-        raise ValueError(f"{path} is too large to be held in memory, and lines of a .gz cannot be found: unpack it.")
+    if stays and file.suffix in (".gz", ".csv", ".jsonl"):
+        raise ValueError(
+            f"{path} is too large to be held in memory, and lines of a {file.suffix} cannot be found: unpack it, to "
+            "columns with tabs between them."
+        )
     rows, empty, header = array("q"), array("q"), None  # eight bytes a number: lines may be many
     cells: dict[str, list[str]] = {}
     known: dict[str, str] = {}  # one string for all cells that are equal, such as labels
-    for number, offset, line in lines_of(file):
-        if not line.strip():
+    for number, offset, parts in records(file):
+        if not parts:
             empty.append(number)
             continue
-        parts = line.split("\t")
         if header is None:
             header = names.found(parts, path)
+            if not header.named and len(parts) > 1:
+                _require_names(file, parts)
             cells = {name: [] for name in header.columns if not (stays and name in header.texts)}
             if header.named:
                 continue
@@ -91,7 +135,7 @@ def read(path: str, names: "Header", *, by_line: bool = False) -> Rows:
             for column in cells.values():
                 column.pop()
             continue
-        rows.extend((number, offset, offset + len(line.encode()) + 3 * (number == 1)))
+        rows.extend((number, offset, offset + len("\t".join(parts).encode()) + 3 * (number == 1)))
     if header is None or not rows:
         raise ValueError(f"There is no text in {path}: {len(empty)} lines, all of them empty or a header.")
     places = np.frombuffer(rows, np.int64).reshape(-1, 3)
@@ -100,6 +144,14 @@ def read(path: str, names: "Header", *, by_line: bool = False) -> Rows:
         place = Column(file, places[:, 1], places[:, 2], header.columns[name])
         texts[name] = place if stays else cells.pop(name)
     return Rows(cells, texts, places[:, 0], empty)
+
+
+def _require_names(file: Path, first: list[str]) -> None:
+    """Refuse a .csv or .jsonl whose columns are not known by name: which of them is the text cannot be guessed."""
+    if {".csv", ".jsonl"} & set(file.suffixes):
+        raise ValueError(
+            f"{file} names no column of texts; it has {', '.join(first[:8])}. Say which it is: text:{file},column=NAME."
+        )
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,7 @@ def _circle(z: Float[np.ndarray, "n 2"], rows: Int[np.ndarray, " n"], samples: H
 
 def _plane(found: Map, samples: HeldOut) -> Markup:
     plane = found.projection
-    description = f"{len(found.rows):,} held-out samples projected to two dimensions by {plane.name}."
+    description = f"{len(found.rows):,} samples projected to two dimensions by {plane.name}."
     others = [f"{name} {percent(share)}" for name, share in plane.tried if name != plane.name]
     chosen = f", more than {' and '.join(others)}" if others else ""
     caption = (

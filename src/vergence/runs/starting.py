@@ -76,8 +76,8 @@ def is_run(start: str) -> bool:
 
 def begin(learner: Any, config: Config) -> Start | None:
     """Put the starting weights into a learner: into its encoder, of a run its heads too if asked, and its average."""
-    if config.start == "random" and config.encoder.startswith("hf:"):
-        _backbone(learner.encoder).load_state_dict(fresh(_backbone(learner.encoder)).state_dict())
+    if config.start == "random":
+        forget(learner.encoder, config)
     if not configs.is_started(config):
         return None
     made = _from_run(learner, config) if is_run(config.start) else _from_outside(learner.encoder, config)
@@ -85,6 +85,12 @@ def begin(learner: Any, config: Config) -> Start | None:
     if average is not None:  # it was copied from the weights before
         average.module.load_state_dict(learner.branch.state_dict())
     return made
+
+
+def forget(encoder: nn.Module, config: Config) -> None:
+    """Put random weights into an encoder that was built with published ones, as those of Hugging Face are."""
+    if config.encoder.startswith("hf:"):
+        _backbone(encoder).load_state_dict(fresh(_backbone(encoder)).state_dict())
 
 
 def say(start: Start) -> None:

@@ -14,7 +14,7 @@ from vergence import report as pages
 from vergence import views as recipes
 from vergence.evaluation.few_labels import interval
 from vergence.evaluation.finetuning import classified, fine_tuned, headed, steps_for
-from vergence.runs import assembly, finetuned, results
+from vergence.runs import assembly, finetuned, results, starting
 from vergence.runs.assembly import Assembled
 from vergence.runs.progress import Progress
 from vergence.runs.results import Answer, FineTuning, Number, Score
@@ -99,6 +99,7 @@ def _one(
     model = fine_tuned(headed(encoder, x, labels, classes=classes, probe=True, plain=plain), x, labels, **options)
     torch.manual_seed(config.seed + 1 + draw)
     fresh = assembly.build_encoder(config, samples, parts.recipe)
+    starting.forget(fresh, config)
     scratch = fine_tuned(headed(fresh, x, labels, classes=classes, probe=False, plain=plain), x, labels, **options)
     frozen = features.extract(encoder, samples.take(rows), parts.recipe).h
     left = features.extract(encoder, test, parts.recipe).h
