@@ -31,7 +31,9 @@ from matplotlib.figure import Figure
 from vergence import config, evaluation, features
 from vergence.data import Samples, load
 from vergence.data.text import tokenized
-from vergence.diagnostics import alignment, effective_rank, uniformity
+from vergence.diagnostics import DIAGNOSTICS, alignment, effective_rank, measure, uniformity
+from vergence.diagnostics.measures import plain
+from vergence.diagnostics.selection import SCORES
 from vergence.learning import loop, optimizers
 from vergence.methods import METHODS
 from vergence.report.colors import ACCENT, CONTRAST, QUIET
@@ -111,8 +113,7 @@ def measured(data: str, method: str, change: dict[str, Any], *, seed: int, epoch
     parts = assembly.assemble(settings, captioned(data, "train"))
     began = time.process_time()
     optimizer = optimizers.optimizer(parts.learner, parts.config.optim)
-    for _ in loop.fit(parts.learner, optimizer, parts.samples, parts.recipe, parts.config):
-        pass
+    losses = [step.loss for step in loop.fit(parts.learner, optimizer, parts.samples, parts.recipe, parts.config)]
     minutes = (time.process_time() - began) / 60
     train, test = made(parts, captioned(data, "further" if further else "test"), raw=method.startswith(RAW))
     arrays = (train.h, train.labels, test.h, test.labels)
@@ -122,7 +123,15 @@ def measured(data: str, method: str, change: dict[str, Any], *, seed: int, epoch
     row |= {"center": evaluation.nearest_center(*arrays).accuracy, "rank": effective_rank(test.h)}
     if test.z1 is not None and test.z2 is not None:
         row |= {"alignment": alignment(test.z1, test.z2).value, "uniformity": uniformity(test.z1).value}
-    return row
+    row |= {"loss": statistics.fmean(losses[-max(1, len(losses) // 10) :])} if losses else {}
+    return row | {"scores": scored(test)}
+
+
+def scored(test: features.Features) -> dict[str, float]:
+    """The scores without labels of held-out samples, for benchmarks/label_free.py."""
+    rows = {key: DIAGNOSTICS[key] for key in SCORES if key != "held_out_loss"}
+    found = measure(test.h, z1=test.z1, z2=test.z2, rows=rows)
+    return {key: float(plain(found[key].value)["value"]) for key in rows if key in found}
 
 
 @cache

@@ -12,7 +12,8 @@ from vergence.objectives.inputs import checked, positive
 from vergence.types import Embedding, Scalar
 
 CPU = torch.device("cpu")
-CELLS = 2**21  # cosines computed at once: 8 MiB in float32, whatever the batch
+CELLS, WIDE = 2**16, 2**24  # cosines at once: what the cache of a processor holds, what fills an accelerator
+LEAST = 16  # directions at once, which make a product of matrices
 
 
 def sigreg(z: Embedding, *, slices: int = 1024, knots: int = 17, limit: float = 3.0, seed: int = 0) -> Scalar:
@@ -100,6 +101,29 @@ def _check_grid(slices: int, knots: int, limit: float) -> None:
             raise ValueError(f"{name} must be at least {least}; got {count}.")
 
 
+def _along(x: Tensor, t: Tensor, gaussian: Tensor, weights: Tensor, pulled: bool) -> tuple[Tensor, Tensor]:
+    """The integral of rows ``x`` along each direction, summed over directions, and its gradient by x times n.
+
+    The points t are evenly spaced, so that the next cosine and sine follow from the last ones by a rotation: two
+    functions are evaluated for all knots together, and what the knots share stays in the cache.
+    """
+    first_cosine, first_sine = (t[1] * x).cos(), (t[1] * x).sin()
+    cosine, sine = torch.ones_like(x), torch.zeros_like(x)
+    total, push = x.new_zeros(()), torch.zeros_like(x)
+    for knot in range(len(t)):
+        if knot:
+            cosine, sine = (
+                (cosine * first_cosine).addcmul_(sine, first_sine, value=-1),
+                (sine * first_cosine).addcmul_(cosine, first_sine),
+            )
+        real, imaginary = cosine.mean(0) - gaussian[knot], sine.mean(0)
+        total += (weights[knot] * (real.square() + imaginary.square())).sum()
+        if pulled and knot:
+            pull = 2 * t[knot] * weights[knot]
+            push.addcmul_(cosine, pull * imaginary).addcmul_(sine, pull * real, value=-1)
+    return total, push
+
+
 class _Characteristic(torch.autograd.Function):
     """``sigreg`` in blocks of slices, with its gradient, which is known at once: memory of one block, and of z."""
 
@@ -109,16 +133,10 @@ class _Characteristic(torch.autograd.Function):
         t, gaussian, weights = _grid_on(knots, limit, z.dtype, z.device)
         total, gradient = z.new_zeros(()), torch.zeros_like(z)
         with torch.autocast(z.device.type, enabled=False):
-            for block in across.split(max(1, CELLS // (n * knots))):
-                x = t[:, :, None] * (z @ block.T)  # knots by rows by slices
-                cosine, sine = x.cos(), x.sin()
-                real, imaginary = cosine.mean(1) - gaussian, sine.mean(1)
-                total += (weights * (real.square() + imaginary.square())).sum() * n
-                if ctx.needs_input_grad[0]:
-                    pull = 2 * t * weights
-                    push = torch.einsum("knb,kb->nb", cosine, pull * imaginary)
-                    push -= torch.einsum("knb,kb->nb", sine, pull * real)
-                    gradient += push @ block
+            for block in across.split(max(LEAST, (CELLS if z.device.type == "cpu" else WIDE) // n)):
+                value, push = _along(z @ block.T, t, gaussian, weights, ctx.needs_input_grad[0])
+                total += value * n
+                gradient += push @ block
         ctx.save_for_backward(gradient.div_(slices))
         return total / slices
 
