@@ -2,40 +2,53 @@
 
 from typing import Any
 
+from vergence import features
 from vergence.claims.claim import Outcome, claim
-from vergence.claims.laboratory import Laboratory, Row
+from vergence.claims.laboratory import Laboratory, Row, measured
 from vergence.config import Optim
-from vergence.diagnostics.selection import spearman, spearman_interval
+from vergence.diagnostics import DIAGNOSTICS, measure
+from vergence.diagnostics.measures import plain
+from vergence.diagnostics.selection import SCORES, spearman, spearman_interval
+from vergence.runs.assembly import Assembled
 
 WEIGHTS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
 RATES = (5e-4, 2e-3)
-PUBLISHED = 0.94  # Balestriero & LeCun (2025), Fig. 1 and Sec. 6.4: Spearman of the training loss with the probe
+POWER = 0.4  # of the weight, by which the authors divide the loss (Eq. 8)
+PUBLISHED = 0.94  # Balestriero & LeCun (2025), Fig. 1; Sec. 6.2: about .85 for the loss itself, .99 divided by weight^0.4
 
 
 @claim(
     305,
-    "The training loss of LeJEPA ranks models as a linear probe with labels does: a Spearman correlation of .94.",
+    "The training loss of LeJEPA, divided by its weight to the power 0.4, ranks models as a linear probe does: a "
+    "Spearman correlation of .94 and more.",
     kind="training",
-    tolerance="Spearman of minus the loss with probe accuracy at least .94, over 24 runs",
+    tolerance="Spearman of minus that loss with probe accuracy at least .94, over 24 runs",
     minutes=12.0,
 )
 def the_loss_ranks_models(laboratory: Laboratory) -> Outcome:
     runs = list(_runs(laboratory))
     accuracy = [row["probe"] for row in runs]
-    scores = {
+    found = {name: spearman(values, accuracy) for name, values in _orders(runs).items()}
+    rescaled = found["rescaled loss"]
+    low, high = spearman_interval(rescaled, len(runs))
+    said = f"{len(runs)} runs, interval of the rescaled loss [{low:.2f}, {high:.2f}]; "
+    said += ", ".join(f"{name} {value:.2f}" for name, value in sorted(found.items(), key=lambda pair: -pair[1]))
+    holds = rescaled >= PUBLISHED
+    why = "The authors' runs are hundreds of times longer; here short runs differ more in how far they came."
+    return Outcome(holds, said, {"correlations": found, "probe": accuracy}, why="" if holds else why)
+
+
+def _orders(runs: list[Row]) -> dict[str, list[float]]:
+    """What each score says of the runs, larger is better: the loss in both forms, its geometry, and SCORES."""
+    found = {
         "training loss": [-row["loss"] for row in runs],
-        "effective rank": [row["rank"] for row in runs],
-        "uniformity": [-row["uniformity"] for row in runs],
+        "rescaled loss": [-row["loss"] / row["weight"] ** POWER for row in runs],
         "alignment": [-row["alignment"] for row in runs],
     }
-    found = {name: spearman(values, accuracy) for name, values in scores.items()}
-    low, high = spearman_interval(found["training loss"], len(runs))
-    ordered = sorted(found.items(), key=lambda pair: -pair[1])
-    said = f"{len(runs)} runs, interval of the loss [{low:.2f}, {high:.2f}]; "
-    said += ", ".join(f"{name} {value:.2f}" for name, value in ordered)
-    holds = found["training loss"] >= PUBLISHED
-    why = "The runs differ in the weight of SIGReg, which scales the loss itself, and in rate and length of training."
-    return Outcome(holds, said, {"correlations": found, "probe": accuracy}, why="" if holds else why)
+    for key, badness in SCORES.items():
+        if all(key in row["scores"] for row in runs):
+            found[key.replace("_", " ")] = [-badness(row["scores"][key]) for row in runs]
+    return found
 
 
 def _runs(laboratory: Laboratory) -> list[Row]:
@@ -45,5 +58,14 @@ def _runs(laboratory: Laboratory) -> list[Row]:
         for rate in RATES:
             for weight in WEIGHTS:
                 settings: dict[str, Any] = {"objective": {"weight": weight}, "optim": Optim(learning_rate=rate)}
-                found.append(laboratory.trial(method="lejepa", epochs=epochs, seed=0, **settings))
+                row = laboratory.trial(method="lejepa", epochs=epochs, seed=0, measure=scored, **settings)
+                found.append({**row, "weight": weight})
     return found
+
+
+def scored(parts: Assembled) -> Row:
+    """Accuracies and geometry, and the scores that need no labels."""
+    test = features.extract(parts.learner.encoder, parts.test, parts.recipe, branches=parts.learner.branches)
+    rows = {key: DIAGNOSTICS[key] for key in SCORES if key != "held_out_loss"}
+    found = measure(test.h, z1=test.z1, z2=test.z2, rows=rows)
+    return {**measured(parts), "scores": {key: float(plain(value.value)["value"]) for key, value in found.items()}}
