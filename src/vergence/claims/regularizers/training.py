@@ -14,7 +14,7 @@ from vergence.runs.assembly import Assembled
 WEIGHTS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
 RATES = (5e-4, 2e-3)
 POWER = 0.4  # of the weight, by which the authors divide the loss (Eq. 8)
-PUBLISHED = 0.94  # Balestriero & LeCun (2025), Fig. 1; Sec. 6.2: about .85 for the loss itself, .99 divided by weight^0.4
+PUBLISHED = 0.94  # Balestriero & LeCun (2025), Fig. 1; Sec. 6.2: the loss itself about .85, divided by weight^0.4 .99
 
 
 @claim(
