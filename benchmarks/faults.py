@@ -281,17 +281,17 @@ def commanded(*arguments: str, user: int = 0, phase: c_int | None = None) -> tup
 
 def tell_assessment(phase: c_int) -> None:
     """Make this process note when it freezes and examines features, and when it writes the page."""
-    freeze, page = stage.freeze, stage.report.report
+    freeze, page = stage.freeze, stage.pages.write
 
     def freezing(*arguments: object) -> None:
         phase.value = PHASES.index("assessing")
         freeze(*arguments)  # type: ignore[arg-type]
 
-    def reporting(*arguments: object) -> object:
+    def reporting(*arguments: object, **options: object) -> object:
         phase.value = PHASES.index("reporting")
-        return page(*arguments)  # type: ignore[arg-type]
+        return page(*arguments, **options)  # type: ignore[arg-type]
 
-    stage.freeze, stage.report.report = freezing, reporting
+    stage.freeze, stage.pages.write = freezing, reporting  # type: ignore[assignment]
 
 
 def assessed(whole: Run, place: Path, *, stops: int, dice: random.Random) -> Figure:

@@ -160,15 +160,70 @@ def test_a_folder_of_photographs_with_one_broken_file_trains(tmp_path, capsys):
         (["train", "--saving.every", "-1"], "saving.every must be at least 0"),
         (["train", "--watching.samples", "0"], "watching.samples must be at least 2"),
         (["report", "nowhere"], "No run directory at nowhere"),
+        (["report", ""], "An argument is empty"),
+        (["report"], "Missing from vergence report: RUN"),
+        (["train", "--epochs", "many"], "--epochs must be a whole number, got 'many'"),
+        (["train", "--optim.learning-rate", "fast"], "--optim.learning-rate must be a number, got 'fast'"),
+        (["train", "--optim.nme", "sgd"], "Perhaps you meant --optim.name"),
+        (["train", "--seed", "-1"], "seed must be at least 0"),
+        (["train", "--device", "meta"], "The device 'meta' cannot be used"),
+        (["train", "--device", "cuda:99"], "The device 'cuda:99' cannot be used"),
+        (["train", "--objective.temperature", "1e-300"], "at least 1e-06"),
+        (["train", "--evaluate", "pairs:x.tsv"], "There is no file x.tsv"),
+        (["train", "--encoder", "bag"], "does not read image samples; these do"),
+        (["train", "--resume", "--overwrite"], "give one of them"),
+        (["train", "--config", "nowhere.yaml"], "nowhere.yaml: No such file or directory."),
+        (["doctor", "--loss", "5", "--objective", "nt_xent", "--batch", "0"], "--batch must be at least 2"),
+        (["doctor", "nothing.npy", "--fail-on", ","], "it would never fail"),
+        (["watch", ".", "--port", "99999"], "--port must be from 0 to 65535"),
+        (["views", "--output", "."], ". is a folder; name a file to write to."),
+        (["compare", "run", "--output", "."], ". is a folder; name a file to write to."),
+        (["mine", "run", "pairs:p.tsv", "--output", "."], ". is a folder; name a file to write to."),
         (["list", "method"], "Did you mean 'methods'"),
     ],
 )
 def test_a_mistake_gets_a_sentence_and_status_two(arguments, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(arguments) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert "Traceback" not in error
+    said = capsys.readouterr()
+    assert message in said.err
+    assert "Traceback" not in said.err
+    assert len(said.err.splitlines()) == 1 + said.err.startswith("Reading")
+    assert not said.out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"), [(["--folds", "61"], "folds from 2 to 6"), (["--batch", "0"], "batch")]
+)
+def test_folds_and_batches_that_cannot_be_are_refused(options, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", np.random.default_rng(0).standard_normal((60, 2)))
+    assert main(["information", "x.npy", "x.npy", *options]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_json_holds_neither_nan_nor_infinity(tmp_path, monkeypatch, capsys):
+    """Of a variable with itself the information is infinite, even where its squares are lost in rounding."""
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", 1e-310 * np.random.default_rng(0).standard_normal(60))
+    assert main(["information", "x.npy", "x.npy", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out, parse_constant=pytest.fail)["nats"] is None
+
+
+def test_the_last_of_two_choices_counts(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", "--encoder", "mlp", "--encoder", "convnet", "--data", "nowhere"]) == 2
+    assert "nowhere" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("place", ["| true", "> /dev/full", ">&-", "2>&-"])
+def test_an_output_that_takes_nothing_ends_without_a_traceback(place, tmp_path):
+    """`| true` and a full disk fail, closed outputs do not: nobody asked for them."""
+    script = f"{sys.executable} -m vergence list 2>{tmp_path}/errors {place}; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
+    assert int(done.stdout.split()[-1]) == {"| true": 1, "> /dev/full": 2}.get(place, 0)
+    said = (tmp_path / "errors").read_text() + done.stderr
+    assert said == ("vergence: No space left on device\n" if place == "> /dev/full" else "")
 
 
 def test_options_that_a_run_would_ignore_are_refused_by_name(run, capsys):

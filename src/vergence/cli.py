@@ -7,13 +7,17 @@ is read without importing torch, so that help appears at once.
 
 import contextlib
 import dataclasses
+import io
 import json
+import math
 import os
 import pathlib
+import re
 import sys
 import typing
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -54,26 +58,46 @@ def main(argv: Sequence[str] | None = None) -> int:
     verb, *arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     debug = "--debug" in arguments
     arguments = [word for word in arguments if word != "--debug"]
-    if verb in ("-h", "--help", "help"):
-        print(overview())
-        return 0
+    _open_outputs()
     try:
         with contextlib.nullcontext() if debug else plain_warnings(), _stoppable(verb):
-            if verb not in STAGES:
-                raise tables.UnknownName("verb", verb, STAGES)
-            return run(verb, arguments)
+            status = _answered(verb, arguments)
+            sys.stdout.flush()  # here, where a full disk or a reader that has gone can still be said
+            return status
     except (KeyboardInterrupt, Exception) as error:
         if debug:
             raise
         return _explained(error, verb)
 
 
+def _answered(verb: str, arguments: Sequence[str]) -> int:
+    if verb in ("-h", "--help", "help"):
+        print(overview())
+        return 0
+    if verb in ("-V", "--version", "version"):
+        print(f"vergence {metadata.version('vergence')}")
+        return 0
+    if verb not in STAGES:
+        raise tables.UnknownName("verb", verb, STAGES)
+    return run(verb, arguments)
+
+
+def _open_outputs() -> None:
+    """Somewhere to write where a caller has closed an output; names that are not text are shown with their bytes."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - as long as the process
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
 def _explained(error: BaseException, verb: str) -> int:
     """Say an error to a person and return the exit status for it; ``--debug`` shows the traceback instead."""
-    said = str(error) if str(error).strip() else type(error).__name__
+    said = _said(error)
     said = said if len(said) <= LONGEST else f"{said[:LONGEST]} ..."
+    if isinstance(error, OSError) and not error.filename:  # whatever is left of the answer cannot be written either
+        _drop_output()
     if isinstance(error, BrokenPipeError):  # the reader of our output has gone, as in `vergence list | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     if isinstance(error, KeyboardInterrupt):
         stopped = type(error).__name__ == "Stopped"
@@ -90,6 +114,21 @@ def _explained(error: BaseException, verb: str) -> int:
         file=sys.stderr,
     )
     return BUG
+
+
+def _said(error: BaseException) -> str:
+    """The words of an error; of the system's, without their numbers: the file, and what is the matter with it."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{os.fsdecode(error.filename)}: {error.strerror}." if error.filename else str(error.strerror)
+    return str(error) if str(error).strip() else type(error).__name__
+
+
+def _drop_output() -> None:
+    """Let nothing more be written to an output that takes nothing, not even when the interpreter ends."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextlib.contextmanager
@@ -139,21 +178,13 @@ def overview() -> str:
 
 def run(verb: str, argv: Sequence[str]) -> int:
     """Parse the options of a verb, call it, and print its answer as text or JSON."""
-    import tyro
-
+    if "" in argv:
+        raise ValueError("An argument is empty: perhaps a variable of the shell is not set.")
     argv = _spelled(argv)
     if verb == "train":
         argv = ["--objective.name" if word == "--objective" else word for word in argv]
         argv = [word.replace("--objective=", "--objective.name=", 1) for word in argv]
-    values = dataclasses.asdict(
-        tyro.cli(
-            form(verb, argv),
-            args=list(argv),
-            prog=f"vergence {verb}",
-            description=tables.summary("stages", verb),
-            config=(tyro.conf.FlagCreatePairsOff,),
-        )
-    )
+    values = dataclasses.asdict(_parsed(verb, argv))
     _check_counts(verb, values)
     as_json = values.pop("json")
     values.pop("config", None)
@@ -163,10 +194,47 @@ def run(verb: str, argv: Sequence[str]) -> int:
     if as_json and "quiet" in values:
         values["quiet"] = True
     answer = tables.loaded(STAGES[verb])(**values)
-    text = json.dumps(answer.to_dict(), indent=1, default=float) if as_json else str(answer)
+    text = json.dumps(_strict(answer.to_dict()), indent=1, default=float) if as_json else str(answer)
     if text:
         print(text)
     return FAILED if getattr(answer, "failed", False) else 0
+
+
+def _parsed(verb: str, argv: Sequence[str]) -> Any:
+    """The options of a verb as values; what is wrong with them in one sentence."""
+    import tyro
+
+    said, parts = io.StringIO(), {"prog": f"vergence {verb}", "description": tables.summary("stages", verb)}
+    try:
+        with contextlib.redirect_stderr(said):
+            return tyro.cli(form(verb, argv), args=list(argv), config=(tyro.conf.FlagCreatePairsOff,), **parts)
+    except SystemExit as ended:
+        if not ended.code:
+            raise
+        raise ValueError(_in_a_sentence(said.getvalue(), verb)) from None
+
+
+def _in_a_sentence(boxed: str, verb: str) -> str:
+    """What tyro says in a box, as a line: which option, what it takes, what it got."""
+    lines = [line.strip(" │|╭╮╰╯─") for line in boxed.splitlines()]
+    lines = [line for line in lines if line.strip("- ")]  # the first is the title
+    text = " ".join(lines[1:]).partition(" For full helptext")[0].replace(" Perhaps you meant:", ". Perhaps you meant")
+    wrong = re.match(r"Error parsing (\S+): (.*)", text)
+    if wrong:
+        got = re.findall(r"'([^']*)'", wrong[2])
+        kind = "a number" if re.search("float", wrong[2], re.IGNORECASE) else "a whole number"
+        if got and re.search("int|float", wrong[2], re.IGNORECASE):
+            text = f"{wrong[1]} must be {kind}, got {got[0]!r}"
+    return f"{text.rstrip('.')}. `vergence {verb} --help` lists the options."
+
+
+def _strict(value: Any) -> Any:
+    """Values as JSON has them: it knows neither NaN nor infinity, which become null."""
+    if isinstance(value, Mapping):
+        return {key: _strict(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_strict(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _check_counts(verb: str, values: Mapping[str, Any]) -> None:
@@ -303,7 +371,8 @@ def _field(name: str, kind: Any, default: Any, meaning: str = "", positional: bo
     import tyro
 
     marks = (tyro.conf.Positional,) if positional else ()
-    metavar = name.upper() if default is None else None  # tyro would print {None}|TYPE
+    # tyro would print {None}|TYPE, and of a positional argument its type alone
+    metavar = name.upper() if default is None or (positional and default is tables.REQUIRED) else None
     annotated = Annotated[(kind, tyro.conf.arg(help=meaning, metavar=metavar), *marks)]  # type: ignore[misc]
     if default is tables.REQUIRED:
         return name, annotated, dataclasses.MISSING
@@ -336,12 +405,13 @@ def _option_type(default: Any, parameter: tables.Parameter | None) -> Any:
 
 def _word(argv: Sequence[str], name: str) -> str | None:
     """The value of an option that decides which other options exist, read before they are."""
+    found = None  # the last of several counts, as it does when they are parsed
     for place, word in enumerate(argv):
         if word == f"--{name}" and place + 1 < len(argv):
-            return argv[place + 1]
-        if word.startswith(f"--{name}="):
-            return word.partition("=")[2]
-    return None
+            found = argv[place + 1]
+        elif word.startswith(f"--{name}="):
+            found = word.partition("=")[2]
+    return found
 
 
 def _spelled(argv: Sequence[str]) -> list[str]:

@@ -38,7 +38,7 @@ WHOLE_NUMBERS = {
     "layer": (0, LARGEST),
     "epochs": (0, LARGEST),
     "batch": (2, LARGEST),
-    "seed": (-(2**63), 2**63 - 1),  # what torch takes
+    "seed": (0, 2**63 - 1),  # what numpy and torch take
     "limit": (0, LARGEST),
     "size": (0, 2**13),  # a picture of 8192 x 8192 is 200 MB
     "chunk": (0, LARGEST),
@@ -314,8 +314,11 @@ def _parsed(text: str, where: str) -> Any:
         if _written_out(root, {}, where) > MOST_NODES:
             raise ValueError(f"{where} has more than {MOST_NODES:,} values with its aliases written out.")
         return loader.construct_document(root)
+    except yaml.MarkedYAMLError as error:
+        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise ValueError(f"{where}{line} is not YAML: {str(error.problem)[:500]}.") from error
     except (yaml.YAMLError, RecursionError, OverflowError, TypeError) as error:
-        raise ValueError(f"{where} is not YAML: {str(error)[:500]}") from error
+        raise ValueError(f"{where} is not YAML: {' '.join(str(error).split())[:500]}.") from error
 
 
 def _written_out(node: yaml.Node, sizes: dict[int, int], where: str) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 from vergence.tables import Parameter
 
 LARGEST = 2**31 - 2  # epochs, sizes and counts are 32-bit counters in the keys of views
+COLDEST = 1e-6  # a temperature under which float32 cannot tell the scores of a batch apart
 _SHORT = reprlib.Repr()
 _SHORT.maxlevel, _SHORT.maxstring, _SHORT.maxlong, _SHORT.maxother = 2, 80, 40, 80
 
@@ -90,6 +91,8 @@ def in_range(value: Any, name: str, where: str) -> None:
             raise ValueError(f"{where} must be a finite number, got {item}")
         if isinstance(item, int) and abs(item) > LARGEST:
             raise ValueError(f"{where} is {shown(item)}, which is beyond every use; the largest allowed is {LARGEST}")
+        if "temperature" in name and 0 < item < COLDEST:
+            raise ValueError(f"{where} must be at least {COLDEST:g}: below it exponents overflow, got {item}")
         if item < least or (item == least and not allowed):
             raise ValueError(f"{where} must be {'at least' if allowed else 'more than'} {least:g}, got {item}")
 

@@ -1,6 +1,8 @@
 """A recorded run: what is measured sees no test data, the best is kept, and nothing foreign is continued."""
 
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -8,7 +10,7 @@ import torch
 from vergence.config import Config, Saving, Watching
 from vergence.runs import assembly
 from vergence.runs.run import Run
-from vergence.stages.train import is_best, record, watch
+from vergence.stages.train import is_best, record, train, watch
 
 TINY = Config(
     data="digits", encoder="mlp", backbone={"hidden": (8,)}, heads={"projector": (8, 4)}, epochs=3, batch=64, limit=128,
@@ -83,11 +85,27 @@ def test_the_first_of_equals_is_the_best():
     assert not is_best({"step": 3, "knn": 0.6}, lambda: rows, "none")
 
 
-def test_the_best_by_labels_needs_labels(tmp_path):
-    (tmp_path / "words.txt").write_text("\n".join(f"a line of number {n}" for n in range(100)))
-    config = replace(TINY, data=f"text:{tmp_path / 'words.txt'}", encoder="auto", backbone={}, limit=0, batch=16)
-    with pytest.raises(ValueError, match=r"saving.best knn needs labels"):
-        recorded(tmp_path / "run", replace(config, saving=Saving(best="knn")))
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"saving": Saving(best="knn")}, "saving.best knn needs labels"),
+        ({"batch": 500}, "larger than the data"),
+        ({"track": ("wandb",)}, "--track wandb needs wandb"),
+        ({"data": "digits", "limit": 3}, "too few to hold two of them out"),
+        ({"data": "digits", "evaluate": ("pairs:two.tsv",)}, "--evaluate is for runs on texts"),
+    ],
+)
+def test_what_cannot_end_well_is_refused_before_an_older_run_is_cleared(tmp_path, monkeypatch, settings, message):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    Path("words.txt").write_text("\n".join(f"a line of number {n}" for n in range(100)))
+    Path("two.tsv").write_text("\n".join(f"one {n}\tother {n}" for n in range(9)))
+    older = Run.create("run", TINY)
+    older.log({"step": 1, "loss": 2.0})
+    config = replace(TINY, data="text:words.txt", encoder="auto", backbone={}, limit=0, batch=16)
+    with pytest.raises((ValueError, ImportError), match=message):
+        train(replace(config, **settings), run="run", overwrite=True, quiet=True)
+    assert older.rows() == [{"step": 1, "loss": 2.0}]
 
 
 def test_the_best_needs_measurements():

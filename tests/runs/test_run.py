@@ -76,6 +76,14 @@ def test_an_existing_run_is_not_overwritten_unless_asked(run):
     assert again.rows() == []
 
 
+def test_a_run_is_not_overwritten_by_another_way_to_it(run):
+    """new/../run does not exist while new does not: with new it is the old run."""
+    run.save(checkpoint(1))
+    with pytest.raises(FileExistsError, match="--overwrite"):
+        Run.create(run.path / "new" / ".." / ".." / run.path.name, Config())
+    assert run.load().step == 1
+
+
 def test_a_folder_of_other_things_is_left_alone(tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
     with pytest.raises(FileExistsError, match="is not empty"):

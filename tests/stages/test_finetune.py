@@ -1,12 +1,14 @@
 """The verb finetune: three ways on the same labels, a model to use, and figures in every place."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
 
 import vergence as vg
-from vergence.runs import results
+from vergence.runs import finetuned, results
+from vergence.runs.run import Checkpoint, Run
 
 
 @pytest.fixture(scope="module")
@@ -61,3 +63,19 @@ def test_data_without_labels_and_labels_that_are_too_few_are_refused(tuned, tmp_
     vg.train(data=f"array:{tmp_path}/x.npy", epochs=1, batch=16, run=tmp_path / "run", quiet=True, track=())
     with pytest.raises(ValueError, match="needs labels"):
         vg.finetune(tmp_path / "run", quiet=True)
+
+
+def test_what_an_earlier_encoder_gave_is_not_said_of_a_later_one(tuned, tmp_path):
+    """Trained on, the run has other weights; overwritten, nothing of it is left; a damaged model is only left out."""
+    run = Run(shutil.copytree(tuned[0], tmp_path / "run"))
+    assert len(finetuned.read_all(run)) == 1
+    shutil.copytree(run.path / "finetuned/5_per_class", run.path / "finetuned/damaged")
+    (run.path / "finetuned/damaged/finetuned.json").write_text("{}")
+    with pytest.warns(UserWarning, match="is left out"):
+        assert len(finetuned.read_all(run)) == 1
+    before = run.load()
+    run.save(Checkpoint(before.step + 1, before.tensors, {}))
+    with pytest.warns(UserWarning, match="is left out"):
+        assert finetuned.read_all(run) == ()
+    Run.create(run.path, run.config, overwrite=True)
+    assert {path.name for path in run.path.iterdir()} == {"config.yaml", ".lock"}

@@ -138,7 +138,9 @@ def kind(file: Path) -> str:
     for beginning, found in BEGINNINGS.items():
         if head.startswith(beginning):
             return found
-    return "something else" if b"\x00" in head or not head else "text"
+    if not head:
+        raise ValueError(f"{file} is empty.")
+    return "something else" if b"\x00" in head else "text"
 
 
 def _parquet(file: Path, name: str | None) -> np.ndarray:

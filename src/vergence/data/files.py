@@ -22,8 +22,9 @@ def existing_file(path: str) -> Path:
     file = Path(path).expanduser()
     if file.is_file():
         return file
-    what = f"{path} is a folder, not a file." if file.is_dir() else f"There is no file {path}."
-    raise FileNotFoundError(what + _nearest(file))
+    if file.is_dir() or file.exists():
+        raise FileNotFoundError(f"{path} is a {'folder' if file.is_dir() else 'pipe or a device'}, not a file.")
+    raise FileNotFoundError(f"There is no file {path}.{_nearest(file)}")
 
 
 def existing_folder(path: str) -> Path:

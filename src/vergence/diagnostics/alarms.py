@@ -11,6 +11,8 @@ VERDICTS = ("collapse", "collapsed", "faulty", "impossible", "not started", "too
 def check_alarms(fail_on: str) -> None:
     """Refuse the name of a verdict or fault that does not exist: a gate that never fires is no gate."""
     known = {*VERDICTS, *FAULTS, "learning", "near the floor", "chance", "unknown"}
+    if fail_on and not _words(fail_on):
+        raise ValueError(f"--fail-on {fail_on!r} names no verdict or fault: it would never fail.")
     for word in _words(fail_on):
         if not any(word in name for name in known):
             raise UnknownName("verdict or fault in --fail-on", word, known)

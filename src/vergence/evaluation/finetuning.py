@@ -155,4 +155,5 @@ def _batches(n: int, seed: int) -> Iterator[Tensor]:
 
 def _rate(step: int, steps: int) -> float:
     warmup = max(1, steps // 20)
-    return (step + 1) / warmup if step < warmup else 0.5 * (1 + np.cos(np.pi * (step - warmup) / (steps - warmup)))
+    left = max(1, steps - warmup)  # of a single step there is none; the schedule asks for the one after it
+    return (step + 1) / warmup if step < warmup else 0.5 * (1 + np.cos(np.pi * (step - warmup) / left))

@@ -54,6 +54,7 @@ FEW_DUPLICATES = 0.01
 # More labels than this are values rather than classes.
 MOST_LABELS = 64
 # Names of version 0.1, in British spelling.
+FEWEST_IN_A_FOLD = 10  # pairs, for a test part to say anything
 OLD_NAMES = {"neighbours": "neighbors"}
 
 
@@ -91,6 +92,9 @@ def estimate(
     from vergence.information import BOUNDS, ESTIMATORS  # the front door imports this file
 
     pair = checked(x, y)
+    if batch < 2 or not 2 <= folds <= len(pair[0]) // FEWEST_IN_A_FOLD:
+        most = len(pair[0]) // FEWEST_IN_A_FOLD
+        raise ValueError(f"batch must be at least 2, and folds from 2 to {most} here, got {batch} and {folds}.")
     bound = OLD_NAMES.get(bound, bound) if isinstance(bound, str) else bound
     if bound == "jensen_shannon":
         raise ValueError("jensen_shannon trains a critic but is not in nats; smile reports nats from that critic.")

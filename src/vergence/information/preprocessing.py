@@ -23,6 +23,8 @@ MOST_TURNED = 50
 FEW_TURNED = 10
 # Gaussianized rows of a thousand columns differ by at most 250.
 FAR = 1e3
+# The squares of smaller numbers are lost.
+TINY = 1e-100
 # A variable is a category if its rows take on average at least this many pairs per value.
 PAIRS_PER_VALUE = 10
 
@@ -145,7 +147,8 @@ def _rows(name: str, samples: Variable) -> np.ndarray:
     bad = ~np.isfinite(values).all(1)
     if bad.any():
         raise ValueError(f"{name} has {bad.sum()} rows with NaN or infinity, the first at row {int(bad.argmax())}.")
-    return values
+    largest = np.abs(values).max(initial=0.0)
+    return values / largest if 0 < largest < TINY else values  # no scale changes the information
 
 
 def tensor(rows: np.ndarray) -> Tensor:

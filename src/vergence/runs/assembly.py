@@ -248,12 +248,21 @@ def build_encoder(config: Config, samples: Samples, recipe: Any, *, view: int = 
     if kind not in (None, samples.kind):
         backbone: Any = encoders.build(configs.AUTOMATIC[kind][0][0], shape)
     else:
+        _check_reads(config.encoder, samples)
         backbone = encoders.build(config.encoder, shape, **config.backbone)
         backbone = encoders.cut(backbone, config.layer, shape) if config.layer else backbone
     if not seen.is_floating_point():
         return _weighted(backbone, samples)
     first = encoders.Standardize(shape).measure(seen)
     return encoders.with_width(nn.Sequential(first, backbone), backbone.width)
+
+
+def _check_reads(encoder: str, samples: Samples) -> None:
+    """Refuse an encoder of ours that reads numbers where there are tokens, and the other way round."""
+    texts = configs.AUTOMATIC["text"][0]
+    if encoder in encoders.ENCODERS and (encoder in texts) != (samples.kind == "text"):
+        which = [name for name in encoders.ENCODERS if (name in texts) == (samples.kind == "text")]
+        raise ValueError(f"The encoder {encoder} does not read {samples.kind} samples; these do: {', '.join(which)}.")
 
 
 def _weighted(backbone: nn.Module, samples: Samples) -> nn.Module:
@@ -268,10 +277,22 @@ def _weighted(backbone: nn.Module, samples: Samples) -> nn.Module:
 def device(config: Config) -> torch.device:
     """The device of a config; ``auto`` takes an accelerator where there is one."""
     if config.device != "auto":
-        return torch.device(config.device)
+        return _existing(config.device)
     # A torch built for CUDA names it as its accelerator also where no GPU is.
     found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
     return found or torch.device("cpu")
+
+
+def _existing(name: str) -> torch.device:
+    """A device of this machine that computes; any other is refused in a sentence."""
+    try:
+        torch.zeros(1, device=name).sum().item()
+    except (RuntimeError, AssertionError, ValueError) as error:  # torch asserts that it was built for CUDA
+        found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+        there = f"cpu and {found}" if found else "cpu"
+        first = str(error).strip().splitlines()[0][:200]
+        raise ValueError(f"The device {name!r} cannot be used ({first}). There is {there}; auto takes it.") from error
+    return torch.device(name)
 
 
 @torch.no_grad()

@@ -2,6 +2,7 @@
 
 import json
 import re
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,8 @@ def chosen(spec: str, labels: Tensor, *, seed: int) -> Tensor:
     count = round(len(labels) * float(share[1]) / 100) if share else int(spec)
     if share and not 0 < float(share[1]) < 100:
         raise ValueError(f"A share of the labels is above 0 % and at most 100 %, not {spec}.")
+    if count > len(labels):
+        raise ValueError(f"There are {len(labels)} labels, fewer than {spec}: say all.")
     if count < len(classes):
         raise ValueError(
             f"{spec} of the labels is {count} of {len(labels)}, fewer than the {len(classes)} classes: give more."
@@ -53,22 +56,29 @@ def write(place: Path, model: nn.Module, found: results.FineTuning, *, run: Run,
     place.mkdir(parents=True, exist_ok=True)
     tensors = {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
     write_bytes(place / WEIGHTS, serialize(tensors))
-    facts = {"version": VERSION, "run": str(run.path.resolve()), "classes": list(classes)}
+    facts = {"version": VERSION, "run": str(run.path.resolve()), "classes": list(classes), "weights": run.fingerprint()}
     facts["finetuning"] = msgspec.to_builtins(found)
     write_bytes(place / FACTS, (json.dumps(facts, indent=1) + "\n").encode())
 
 
 def read_all(run: Run) -> tuple[results.FineTuning, ...]:
-    """What was found with each number of labels, fewest first."""
-    found = [facts(path.parent)["finetuning"] for path in sorted((run.path / FOLDER).glob(f"*/{FACTS}"))]
-    return tuple(sorted((msgspec.convert(each, results.FineTuning) for each in found), key=lambda each: each.count))
+    """What was found with each number of labels, fewest first; not what an encoder gave that was trained on since."""
+    found = []
+    for path in sorted((run.path / FOLDER).glob(f"*/{FACTS}")):
+        try:
+            known = facts(path.parent)
+            if known["weights"] in ("", run.fingerprint()):
+                found.append(msgspec.convert(known["finetuning"], results.FineTuning))
+        except (ValueError, OSError) as error:  # a run is worth examining without its fine-tuned models
+            warnings.warn(f"{path.parent} is left out: {error}", stacklevel=2)
+    return tuple(sorted(found, key=lambda each: each.count))
 
 
 def facts(place: Path) -> dict[str, Any]:
     """What is written down about a fine-tuned model."""
     try:
         found = json.loads((place / FACTS).read_text(encoding="utf-8"))
-        return {key: found[key] for key in ("run", "classes", "finetuning")}
+        return {"weights": found.get("weights", ""), **{key: found[key] for key in ("run", "classes", "finetuning")}}
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{place / FACTS} is damaged ({error}); `vergence finetune` writes it again.") from error
 

@@ -57,17 +57,24 @@ class Run:
                 with run.locked():  # the config of a run that another process is training stays as it is
                     run.lengthen(config)
             return run
-        if not (overwrite and there) and run.occupied():
-            what = "holds a run" if there else "is not empty"
-            raise FileExistsError(
-                f"{path} {what}. Continue it with --resume, replace it with --overwrite, or name another."
-            )
+        run.check_free(overwrite=overwrite)
         with run.writable():
             run.path.mkdir(parents=True, exist_ok=True)
-        with run.locked(), run.writable():  # what another process is training is never cleared
-            run.clear()
-            run.write_text("config.yaml", config.to_yaml())
+        with run.locked():  # what another process is training is never cleared
+            run.check_free(overwrite=overwrite)  # new/../old is old only now that new is there
+            with run.writable():
+                run.clear()
+                run.write_text("config.yaml", config.to_yaml())
         return run
+
+    def check_free(self, *, overwrite: bool) -> None:
+        """Refuse a directory that holds something, unless it is a run that shall be overwritten."""
+        there = (self.path / "config.yaml").exists()
+        if not (overwrite and there) and self.occupied():
+            what = "holds a run" if there else "is not empty"
+            raise FileExistsError(
+                f"{self.path} {what}. Continue it with --resume, replace it with --overwrite, or name another."
+            )
 
     def occupied(self) -> bool:
         """Whether something of anyone's is in the directory; locks and half-written files do not count."""
@@ -242,6 +249,11 @@ class Run:
         """The checkpoint directories of a series, oldest first."""
         return sorted((self.path / "checkpoints").glob(f"{series}-*"))
 
+    def fingerprint(self) -> str:
+        """A word for the weights that the run is used with; empty where there are none."""
+        found = self.checkpoints("best") or self.checkpoints()
+        return hashlib.sha256((found[-1] / MANIFEST).read_bytes()).hexdigest()[:16] if found else ""
+
     def load(self, *, best: bool = False) -> Checkpoint | None:
         """The newest checkpoint whose checksums agree, or the ``best`` if one was chosen; ``None`` if there is none."""
         for path in reversed(self.checkpoints() + (self.checkpoints("best") if best else [])):
@@ -268,6 +280,9 @@ CLEARED = (
     "baselines.safetensors",
     "start.safetensors",
     "start.json",
+    "hits.safetensors",
+    "map.safetensors",
+    "finetuned",
     "results.json",
     "report.html",
     "samples.json",
@@ -318,6 +333,17 @@ def environment() -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "accelerator": str(torch.accelerator.current_accelerator() or "none"),
     }
+
+
+def file_to_write(path: str | Path) -> Path:
+    """Where an answer shall be written: its folder is made, and what cannot be is said before the work, not after."""
+    path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; name a file to write to.")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not os.access(path.parent, os.W_OK):
+        raise PermissionError(f"The folder {path.parent} cannot be written to.")
+    return path
 
 
 def write_bytes(path: Path, data: bytes) -> Path:

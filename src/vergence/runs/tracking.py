@@ -16,6 +16,7 @@ from vergence.runs.run import Run, remove
 from vergence.tables import Table
 
 PROJECT = "vergence"
+LIBRARIES = ("wandb", "trackio", "mlflow")  # trackers that are packages of the same name
 IDENTITIES = "tracking.json"  # under which name each service knows the run
 
 Tell = Callable[[int, Mapping[str, float]], None]
@@ -107,6 +108,13 @@ def mlflow(run: Run, *, told: int = 0) -> Iterator[Tell]:
 TRACKERS = Table(
     "tracker", {"tensorboard": tensorboard, "wandb": wandb, "trackio": trackio, "mlflow": mlflow}, room="trackers"
 )
+
+
+def check_trackers(names: Sequence[str]) -> None:
+    """Refuse a service whose library is not installed."""
+    for name in names:
+        if name in LIBRARIES:
+            _imported(name)
 
 
 def _after(told: int, tell: Tell) -> Tell:

@@ -11,7 +11,7 @@ from vergence.diagnostics.selection import WRONG, Ranking, unlike
 from vergence.methods import customized
 from vergence.runs import results, sentences
 from vergence.runs.results import TRAINED, Answer, Results
-from vergence.runs.run import Run, write_bytes
+from vergence.runs.run import Run, file_to_write, write_bytes
 
 FEWEST_RANKED = 4  # runs: the interval of a rank correlation over fewer goes from -1 to 1
 
@@ -23,6 +23,7 @@ def compare(runs: tuple[Path, ...], *, output: Path | None = None) -> Answer:
     """
     if not runs:
         raise ValueError("Nothing to compare: name at least one run directory.")
+    output = None if output is None else file_to_write(output)
     groups = like_with_like(runs)
     lines: list[str] = []
     for name, members in groups.items():
@@ -37,7 +38,7 @@ def compare(runs: tuple[Path, ...], *, output: Path | None = None) -> Answer:
     refusals = [f"{name}: {why}" for name, (_, why) in found.items() if why]
     lines += [*refusals, *(order(ranking) for ranking in rankings)]
     if output is not None:
-        write_bytes(Path(output), _page(runs, found).encode())
+        write_bytes(output, _page(runs, found).encode())
         lines.append(f"Page: {output}")
     values = {
         "runs": {str(path): cells(Run(path)) for path in runs},

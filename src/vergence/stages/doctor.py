@@ -96,6 +96,8 @@ def doctor(
         "evaluate": evaluate or None, "key": key,
     }  # fmt: skip
     kind = target_kind(target, others)
+    if output is not None:
+        _folder_to_write(Path(output))
     refuse_unused(kind, {name for name, value in given.items() if value is not None})
     hyperparameters = _checked_hyperparameters(objective, hyperparameters)
     if kind == "shards":
@@ -149,6 +151,8 @@ def of_loss(
 ) -> Results:
     """What a loss says without embeddings: where it stands on its scale, and what that cannot tell."""
     options = {key: value for key, value in hyperparameters.items() if value is not None}
+    if batch is not None and batch < 2:
+        raise ValueError(f"--batch must be at least 2, got {batch}.")
     if objective is None or (batch is None and not _same_for_any_batch(objective, width, **options)):
         raise ValueError("Give embeddings or a run; or for a loss alone --objective NAME --batch N, and --loss VALUE.")
     reading = thermometer(objective, n=batch or BATCH, d=width, loss=loss, **options)
@@ -250,10 +254,16 @@ def _failed(found: Results, fail_on: str) -> bool:
 
 def _paged(found: Results, h: Array, labels: Any, folder: Path) -> tuple[str, ...]:
     """A page of foreign rows: the results and what the map shows, as files in a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
     found.write(folder)
     features.save(folder / "features.safetensors", features.from_arrays(h, labels).tensors("test"))
     return (f"Page: {pages.write(folder)}",)
+
+
+def _folder_to_write(folder: Path) -> None:
+    """Make the folder before the examination, so that what cannot be made is said first."""
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError(f"{folder} is a file; name a folder for the page.")
+    folder.mkdir(parents=True, exist_ok=True)
 
 
 def _is_run(target: Any) -> bool:

@@ -1,6 +1,5 @@
 """``vergence embed``: representations of any data under a trained encoder."""
 
-import hashlib
 import itertools
 import json
 import os
@@ -97,7 +96,7 @@ def _folder(
     with Progress(sum(-(-len(rows) // features.CHUNK) for _, rows in own), quiet=quiet or rank > 0) as bar:
         for name, rows in own:
             file = path / f"{name}.parquet"
-            facts = {"run": str(place.path), "weights": _weights(place), "shard": name, "rows": len(rows)}
+            facts = {"run": str(place.path), "weights": place.fingerprint(), "shard": name, "rows": len(rows)}
             if _finished(file, facts):
                 done += 1
                 continue
@@ -144,12 +143,6 @@ def _finished(file: Path, facts: dict[str, Any]) -> bool:
             "of other rows: name another folder."
         )
     return bool(known)
-
-
-def _weights(place: Run) -> str:
-    """A fingerprint of the weights that a run is used with."""
-    found = place.checkpoints("best") or place.checkpoints()
-    return hashlib.sha256((found[-1] / "manifest.json").read_bytes()).hexdigest()[:16] if found else ""
 
 
 def _samples(

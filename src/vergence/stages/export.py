@@ -9,7 +9,7 @@ from vergence.integrations.exports import EXPORTS, SUFFIXES
 from vergence.integrations.exports.card import card
 from vergence.integrations.exports.source import contract, source
 from vergence.runs.results import Answer
-from vergence.runs.run import write_bytes
+from vergence.runs.run import file_to_write, write_bytes
 
 GRAPHS = ("torch", "onnx")  # the forms that compute, so that the standardization of inputs is inside
 
@@ -28,6 +28,8 @@ def export(run: Path, *, output: Path | None = None, form: str = "torch", prepro
         raise ValueError(f"--preprocess is for the forms that compute ({', '.join(GRAPHS)}), and {form} holds weights.")
     name = "encoder" if made.head is None else "classifier"
     path = Path(output) if output else Path(run) / f"{name}{SUFFIXES.get(form, f'-{form}')}"
+    if form in SUFFIXES:  # any other writes a folder
+        file_to_write(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     files = row(made, path, **options)
     if form in SUFFIXES:  # a folder has its own

@@ -39,8 +39,10 @@ def finetune(
     known = parts.samples.labels
     if known is None or parts.test.labels is None or len(known.unique()) < 2:
         raise ValueError(f"Fine-tuning needs labels of at least two classes, and {parts.config.data} has none.")
-    if draws < 1:
-        raise ValueError(f"--draws must be at least 1, got {draws}.")
+    if draws < 1 or steps < 0:
+        raise ValueError(f"--draws must be at least 1 and --steps at least 0, got {draws} and {steps}.")
+    if not labels:
+        raise ValueError("--labels names no number of labels: give 10%, 5-per-class, 200 or all.")
     plans = {spec: [finetuned.chosen(spec, known, seed=draw) for draw in range(draws)] for spec in labels}
     total = sum(2 * (steps or steps_for(len(rows))) for drawn in plans.values() for rows in drawn)
     found = []

@@ -10,7 +10,7 @@ from vergence.evaluation.mining import Mined, mined
 from vergence.runs import sentences
 from vergence.runs.progress import Progress
 from vergence.runs.results import Answer
-from vergence.runs.run import write_bytes
+from vergence.runs.run import file_to_write, write_bytes
 
 EXAMPLES = 3  # pairs whose negatives are shown
 
@@ -32,6 +32,7 @@ def mine(
     ``above=4``). A candidate counts if its cosine with the anchor is at least ``margin`` below the positive's, among
     the ``deepest`` nearest without the first ``skip``. How many of those are not negatives at all is estimated.
     """
+    output = file_to_write(output)
     pairs = _pairs(data)
     encode = sentences.reader_of(model)
     with Progress(2, quiet=False) as bar:
@@ -40,7 +41,7 @@ def mine(
         bar.say("looking for the nearest texts that are not positives")
         choices: dict[str, Any] = {"count": negatives, "margin": margin, "skip": skip, "deepest": deepest, "seed": seed}
         found = mined(queries, documents[0], own, **choices)
-    _write(Path(output), pairs, documents[1], found, negatives)
+    _write(output, pairs, documents[1], found, negatives)
     return Answer(tuple(_told(pairs, documents[1], found, output, negatives)), {**found.to_dict(), "path": str(output)})
 
 
@@ -80,7 +81,6 @@ def _write(path: Path, pairs: Scored, texts: list[str], found: Mined, count: int
     lines = ["\t".join(names)]
     for row, places in zip(found.kept.tolist(), found.negatives.tolist(), strict=True):
         lines.append("\t".join([pairs.first[row], pairs.second[row], *(texts[place] for place in places)]))
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(path, ("\n".join(lines) + "\n").encode())
 
 

@@ -10,13 +10,14 @@ from vergence.report.record import read
 from vergence.runs import results
 from vergence.runs.progress import After
 from vergence.runs.results import Answer
-from vergence.runs.run import Run
+from vergence.runs.run import Run, file_to_write
 
 OPENERS = {"darwin": "open", "win32": "start"}  # what opens a file; elsewhere xdg-open
 
 
 def report(run: Path, *, atlas: Path | None = None, quiet: bool = False) -> Answer:
     """Write a run's page again from its files; with ``atlas``, its map as a Parquet file for Embedding Atlas too."""
+    atlas = None if atlas is None else file_to_write(atlas)
     with After(1, quiet=quiet or not sys.stderr.isatty()) as after:
         after.begin("map and page")
         page = pages.write(Run(run).path, told=after.part)

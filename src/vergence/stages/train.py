@@ -28,7 +28,7 @@ from vergence.runs.assembly import Assembled
 from vergence.runs.progress import After, Progress
 from vergence.runs.results import Answer
 from vergence.runs.run import Checkpoint, Run, environment
-from vergence.runs.tracking import tracked
+from vergence.runs.tracking import check_trackers, tracked
 from vergence.stages import report
 
 BASELINE_SAMPLES = 10_000  # the untrained encoder and the raw pixels are compared on at most this many samples
@@ -56,6 +56,8 @@ def train(
     objective may be objects: ``train(data=x, encoder=MyNet(), objective=my_loss, epochs=10)``.
     """
     launch.available(devices)
+    if resume and overwrite:
+        raise ValueError("--resume continues a run and --overwrite replaces it: give one of them.")
     was = Run(run).config if resume and (Path(run) / "config.yaml").exists() else None
     settings = configs.given(was if settings is None else settings, **options)
     settings = settings if was is None else threads.recorded(settings, was)
@@ -67,9 +69,7 @@ def train(
         usable = precision.usable(settings, assembly.device(settings))
         stored = tokens.stored(Path(run)) if resume else None
         parts = assembly.assemble(usable, start=not (resume and Run(run).saved), tokens=stored)
-        if len(parts.test) < 2:
-            few = f"{len(parts.samples) + len(parts.test)} samples, too few to hold two of them out for the diagnosis"
-            raise ValueError(f"{parts.config.data} gives {few}: about 10 are the least.")
+        check(parts)
         choice = ""
         if devices == 1 and not together and was is None:
             parts, choice = threads.settled(parts)
@@ -94,6 +94,20 @@ def train(
         if not leads:
             return Answer((), {})
         return assess(parts, place, quiet=quiet)
+
+
+def check(parts: Assembled) -> None:
+    """Refuse what would end a run later, before anything is written or an older run is cleared away."""
+    config = parts.config
+    if len(parts.test) < 2:
+        few = f"{len(parts.samples) + len(parts.test)} samples, too few to hold two of them out for the diagnosis"
+        raise ValueError(f"{config.data} gives {few}: about 10 are the least.")
+    loop.steps_per_epoch(len(parts.samples), config.batch)
+    if config.saving.best == "knn" and parts.samples.labels is None:
+        raise ValueError("saving.best knn needs labels, and the data has none: choose effective_rank or uniformity.")
+    if config.evaluate and parts.samples.kind != "text":
+        raise ValueError(f"--evaluate is for runs on texts; {config.data} holds {parts.samples.kind} samples.")
+    check_trackers(config.track)
 
 
 def assess(parts: Assembled, place: Run, *, quiet: bool) -> Answer:
@@ -146,8 +160,6 @@ def record(parts: Assembled, run: Run, *, leads: bool, quiet: bool) -> Assembled
     """
     config = parts.config
     together = spread(parts)
-    if config.saving.best == "knn" and parts.samples.labels is None:
-        raise ValueError("saving.best knn needs labels, and the data has none: choose effective_rank or uniformity.")
     optimizer = optimizers.optimizer(parts.learner, config.optim, layer_decay=config.starting.layer_decay)
     if together:
         for group in optimizer.param_groups:

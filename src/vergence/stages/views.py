@@ -20,7 +20,7 @@ from vergence.learning import trials
 from vergence.learning.ranking import EXPERIMENTAL, RankedSet, ViewRanking
 from vergence.learning.trials import Trial, Tried
 from vergence.runs.progress import Progress
-from vergence.runs.run import write_bytes
+from vergence.runs.run import file_to_write, write_bytes
 from vergence.theory import Certificate, generalization_bound
 from vergence.views import Recipe
 from vergence.views.candidates import ViewSet, candidates, named
@@ -75,6 +75,7 @@ def views(
     began = time.monotonic()
     _check(samples=(samples, FEWEST), steps=(steps, 2), side=(side, 8), per_class=(per_class, 3))
     _check(view_count=(view_count, 2), resamples=(resamples, 1))
+    output = None if output is None else file_to_write(output)
     material = _material(data, labels, samples, side=side, per_class=per_class, seed=seed)
     chosen = _sets(sets, material.samples)
     recipes = {name: one.recipe().fitted(material.x) for name, one in chosen.items()}
@@ -113,7 +114,7 @@ def views(
         ),
     )
     ranking = replace(ranking, command=_command(data, labels, ranking.taken.view_set, total=material.total))
-    return ranking if output is None else _written(ranking, material, Path(output), seed=seed)
+    return ranking if output is None else _written(ranking, material, output, seed=seed)
 
 
 def _material(data: Array, labels: Array | None, count: int, *, side: int, per_class: int, seed: int) -> Material:

@@ -24,6 +24,8 @@ def watch(folder: Path = Path("runs"), *, port: int = 8321, token: str = "", qui
         import uvicorn
     except ImportError as error:
         raise ImportError(f"vergence watch needs an extra ({error}). Try: pip install 'vergence[watch]'") from error
+    if not 0 <= port <= 65535:
+        raise ValueError(f"--port must be from 0 to 65535, got {port}.")
     token = token or secrets.token_urlsafe(16)
     door = _listening(port)
     address = f"http://{HOST}:{door.getsockname()[1]}/?token={token}"
@@ -44,5 +46,7 @@ def _listening(port: int) -> socket.socket:
         door.bind((HOST, port))
     except OSError as error:
         door.close()
-        raise OSError(f"Port {port} is taken ({error}): choose another with --port, or --port 0 for any.") from error
+        raise OSError(
+            f"Port {port} cannot be had ({error.strerror}): choose another with --port, or --port 0 for any."
+        ) from error
     return door

@@ -1,5 +1,6 @@
 """Graphs: an encoder as a program that runs without vergence, with torch alone or with any ONNX runtime."""
 
+import io
 import json
 import logging
 from pathlib import Path
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from vergence.integrations.exports.source import Source, contract
+from vergence.runs.run import write_bytes
 
 OPSET = 18  # what onnxruntime and onnxruntime-web of 2023 and later all run
 
@@ -34,8 +36,9 @@ def torch_program(source: Source, path: Path, *, preprocess: bool = False) -> li
     """A torch.export program (.pt2): ``torch.export.load(path).module()(x)`` gives the representations."""
     program, example = _traced(source, preprocess=preprocess)
     known = json.dumps(contract(source, inside=True, preprocess=preprocess))
-    torch.export.save(_exported(program, example), path, extra_files={"vergence.json": known})
-    return [path]
+    made = io.BytesIO()  # torch would write to the place itself, in part where it cannot write all
+    torch.export.save(_exported(program, example), made, extra_files={"vergence.json": known})
+    return [write_bytes(path, made.getvalue())]
 
 
 def onnx(source: Source, path: Path, *, preprocess: bool = False) -> list[Path]:
@@ -57,8 +60,7 @@ def onnx(source: Source, path: Path, *, preprocess: bool = False) -> list[Path]:
     for key, value in {"vergence": json.dumps(known), **_readable(known)}.items():
         model.metadata_props.add(key=key, value=value)
     library.checker.check_model(model)
-    library.save(model, path)
-    return [path]
+    return [write_bytes(path, model.SerializeToString())]
 
 
 def _traced(source: Source, *, preprocess: bool) -> tuple[Program, Tensor]:
