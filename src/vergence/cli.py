@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import io
 import json
+import logging
 import math
 import os
 import pathlib
@@ -36,6 +37,7 @@ MISUSED = 2
 BUG = 70  # EX_SOFTWARE
 TRY_AGAIN = 75  # EX_TEMPFAIL: saved and stopped by a signal; schedulers requeue on it
 INTERRUPTED = 130
+CLOSED = 141  # what a shell says of a program that ended with SIGPIPE
 # The largest counts of options that cost memory or time in proportion.
 MOST = {
     "batch": 2**20,  # the largest anyone has trained with (Zhai et al., 2023, SigLIP)
@@ -98,7 +100,7 @@ def _explained(error: BaseException, verb: str) -> int:
     if isinstance(error, OSError) and not error.filename:  # whatever is left of the answer cannot be written either
         _drop_output()
     if isinstance(error, BrokenPipeError):  # the reader of our output has gone, as in `vergence list | head`
-        return FAILED
+        return CLOSED
     if isinstance(error, KeyboardInterrupt):
         stopped = type(error).__name__ == "Stopped"
         said = said if stopped else "Interrupted. What was saved is kept; --resume continues a training run."
@@ -142,6 +144,7 @@ def plain_warnings() -> Iterator[None]:
             said.add(text)
             print(f"Note: {text}", file=sys.stderr)
 
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it tells where it keeps its fonts
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         warnings.showwarning = show  # type: ignore[assignment]
@@ -178,6 +181,7 @@ def overview() -> str:
 
 def run(verb: str, argv: Sequence[str]) -> int:
     """Parse the options of a verb, call it, and print its answer as text or JSON."""
+    _check_place()
     if "" in argv:
         raise ValueError("An argument is empty: perhaps a variable of the shell is not set.")
     argv = _spelled(argv)
@@ -198,6 +202,14 @@ def run(verb: str, argv: Sequence[str]) -> int:
     if text:
         print(text)
     return FAILED if getattr(answer, "failed", False) else 0
+
+
+def _check_place() -> None:
+    """Refuse a working directory that is gone: libraries end the process over it."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        raise FileNotFoundError("The working directory is not there any more: change to another.") from None
 
 
 def _parsed(verb: str, argv: Sequence[str]) -> Any:

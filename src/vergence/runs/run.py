@@ -50,6 +50,10 @@ class Run:
         run = cls(path)
         if run.path.exists() and not run.path.is_dir():
             raise FileExistsError(f"{path} is a file, not a run directory.")
+        if not _is_text(str(run.path)):
+            raise ValueError(
+                f"The name {str(path)!r} is not UTF-8 text, which files of tensors need: name another run."
+            )
         there = (run.path / "config.yaml").exists()
         if there and resume:
             run.check_same(config)
@@ -289,6 +293,14 @@ CLEARED = (
     "tokenizer.json",
     "tokens.json",
 )
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:  # a name of other bytes, which Python keeps as surrogates
+        return False
+    return True
 
 
 def remove(path: Path) -> None:
