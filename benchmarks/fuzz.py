@@ -9,6 +9,8 @@ with little memory, so that what kills the process is counted as well.
 
 import argparse
 import contextlib
+import dataclasses
+import functools
 import io
 import json
 import multiprocessing
@@ -35,6 +37,7 @@ from vergence import cli, data
 from vergence import config as configs
 from vergence.config import Config
 from vergence.data.embeddings import read_embeddings
+from vergence.report import pieces
 from vergence.runs.run import Run
 from vergence.stages import doctor, embed, export, report  # noqa: F401 - loaded before the clock runs
 
@@ -123,6 +126,7 @@ def _work(family: Family, start: int, count: int, seed: int, sender: Any) -> Non
     signal.signal(signal.SIGPROF, _hung)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, resource.RLIM_INFINITY))
+    os.fsync = lambda handle: None  # nothing here has to outlive the machine
     quiet = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
     os.dup2(quiet.fileno(), 2)
     with tempfile.TemporaryDirectory() as folder:
@@ -457,7 +461,23 @@ def a_run(place: Path) -> Path:
         status = cli.main(["train", "--data", "digits", "--run", str(place / "run"), *quick])
         assert status == 0
         cli.main(["embed", str(place / "run"), "--output", str(place / "sound.npy")])
+    draw = np.random.default_rng(0)
+    np.save(place / "e.npy", draw.standard_normal((60, 4)))
+    np.save(place / "v.npy", draw.standard_normal(60))
+    (place / "p.tsv").write_text("".join(f"one {k}\tother {k}\n" for k in range(40)))
     return place / "run"
+
+
+@contextlib.contextmanager
+def drawn_seldom(dice: random.Random) -> Iterator[None]:
+    """Pictures are drawn for one page of five only: they take most of its time."""
+    drawn = pieces.drawn
+    if dice.random() < 0.8:
+        pieces.drawn = lambda figure, **options: "<svg></svg>"
+    try:
+        yield
+    finally:
+        pieces.drawn = drawn
 
 
 def judge_run(place: Path, run: Path, dice: random.Random) -> str:
@@ -468,9 +488,11 @@ def judge_run(place: Path, run: Path, dice: random.Random) -> str:
     files = [file for file in sorted(path.rglob("*")) if file.is_file() and file.suffix not in (".html", "")]
     file = dice.choice(files)
     file.write_bytes(mutated(file.read_bytes(), dice))
-    verb = dice.choice([["report"], ["report"], ["compare"], ["embed", "--output", "h.npy"], ["export"], ["doctor"]])
+    weights = ["export", "--form", "safetensors"]
+    verb = dice.choice([["report"], ["report"], ["compare"], ["embed", "--output", "h.npy"], weights, ["doctor"]])
     verb = ["report"] if verb == ["doctor"] and dice.random() < 0.9 else verb
-    outcome = by_command([verb[0], "copy", *verb[1:]])
+    with drawn_seldom(dice):
+        outcome = by_command([verb[0], "copy", *verb[1:]])
     weights = verb[0] == "embed" and outcome == "accepted" and file.parent.parent.name == "checkpoints"
     if weights and not np.array_equal(np.load("h.npy"), np.load("sound.npy")):
         raise Nonsense("other representations from a damaged checkpoint")
@@ -478,41 +500,93 @@ def judge_run(place: Path, run: Path, dice: random.Random) -> str:
 
 
 def judge_arguments(place: Path, run: Path, dice: random.Random) -> str:
-    """Arguments of any verb: names, options and values in disorder. A poisoned one must never succeed."""
-    verbs = "train train embed doctor doctor views information compare report list export nothing"
-    verb = dice.choice(verbs.split())
-    np.save("e.npy", np.random.default_rng(0).standard_normal((30, 4)))
-    words = ["run", "e.npy", "nowhere", "-", "", "digits", "--json", "--quiet", "--labels", "--seed", "--batch", "-1",
-             "10000000000000000000000", "nan", "1e999", "--data", "array:e.npy", "--objective", "nt_xent", "--loss",
-             "--output", "out.npy", "--split", "--z1", "--width", "--fail-on", "collapse", "--temperature", "é", "\x00",
-             "--view-count", "--epochs", "--limit", "folder:.", "--config", "run/config.yaml", "--method", "--encoder",
-             "--layers", "a" * 3000, "--no-json", "--bound", "--folds", "--sets", "zz", "{}", "--help"]  # fmt: skip
-    given = [dice.choice(words) for _ in range(dice.randrange(6))]
-    poison = dice.choice([[], [], ["--fail-on", "colapse"], ["--objective.temperature", "nan"], ["--devices", "0"]])
-    if verb == "train":
-        given += ["--run", "new", "--epochs", "0", "--limit", "40", "--batch", "4", "--encoder", "mlp", "--quiet"]
-    if verb == "views":  # a search of its own takes half a minute
-        given += ["--steps", "2", "--samples", "40", "--per-class", "3", "--quiet"]
+    """A command that works, with one to three things done to it. A poisoned one must never succeed."""
+    verb = dice.choice([*COMMANDS, "doctor", "embed", "nothing"])
+    words = COMMANDS.get(verb, "run").split()
+    for _ in range(dice.choice([0, 1, 1, 2, 3])):
+        _disorder(verb, words, dice)
+    poison = dice.choice([[]] * 6 + [["--fail-on", "colapse"], ["--objective.temperature", "nan"], ["--devices", "0"]])
     shutil.rmtree("new", ignore_errors=True)
-    outcome = by_command([verb, *given, *poison])
-    if poison and outcome == "accepted" and "--help" not in given and verb != "list":
-        raise Nonsense(f"{' '.join([verb, *given, *poison])} was accepted")
+    shutil.rmtree("shards", ignore_errors=True)
+    outcome = by_command([verb, *words, *poison])
+    if poison and outcome == "accepted" and "--help" not in words:
+        raise Nonsense(f"{' '.join([verb, *words, *poison])} was accepted")
     return outcome
+
+
+# A command of each verb that is accepted and takes little time; `watch` would not end, so its folder is a file.
+COMMANDS = {
+    "train": "--data array:e.npy --run new --overwrite --epochs 0 --batch 4 --encoder mlp --track tensorboard --quiet",
+    "embed": "run --output out.npy --quiet",
+    "doctor": "e.npy",
+    "views": "--data array:e.npy --steps 2 --samples 40 --per-class 3 --view-count 2 --resamples 1 --quiet",
+    "information": "e.npy v.npy --bound neighbors",
+    "compare": "run run",
+    "report": "run --quiet",
+    "reproduce": "1 --run claims --quiet",
+    "finetune": "run --labels all --steps 1 --draws 1 --quiet",
+    "mine": "run pairs:p.tsv",
+    "export": "run --form safetensors --output out.safetensors",
+    "shard": "array:e.npy shards --records 20 --quiet",
+    "watch": "e.npy --port 0",
+    "list": "methods",
+}
+VALUES = ["0", "-1", "1", "3", ".5", "nan", "inf", "1e400", "99999999999999999999", "", "x", "é", "\x00", "a" * 3000,
+          "-", "--", "--json", "--help", "run", "e.npy", "v.npy", "nowhere", "nowhere.npy", "p.tsv", "array:e.npy",
+          "digits", "text:p.tsv", "run/config.yaml", "run/log.jsonl", ".", "/dev/null", "{}", "nt_xent", "all", ",",
+          "=", "../x", "$(touch EXECUTED)", "train", "5-per-class"]  # fmt: skip
+
+
+def _disorder(verb: str, words: list[str], dice: random.Random) -> None:
+    """One thing done to a command: a value, an option of the verb, a word that is lost, repeated or elsewhere."""
+    position, kind = dice.randrange(len(words) + 1), dice.randrange(6)
+    if kind < 2 or not words:
+        words[position:position] = [dice.choice(options(verb)), *dice.choices(VALUES, k=dice.choice([0, 1, 1, 1, 2]))]
+    elif kind < 4:
+        words[position : position + 1] = [dice.choice(VALUES)]
+    elif kind == 4:
+        del words[position : position + 1]
+    else:
+        words.insert(position, dice.choice(words))
+
+
+@functools.cache
+def options(verb: str) -> list[str]:
+    """The options of a verb, with those of settings and of an objective."""
+    if verb not in COMMANDS:
+        return ["--json"]
+    found = _options(cli.form(verb, ["--objective", "info_nce"] if verb == "doctor" else []))
+    return [f"--{name.replace('_', '-')}" for name in found if name not in ("devices", "compute.compile", "engine")]
+
+
+def _options(form: type, prefix: str = "") -> list[str]:
+    found = []
+    for field in dataclasses.fields(form):
+        kind = field.type if dataclasses.is_dataclass(field.type) else None
+        found += _options(kind, f"{prefix}{field.name}.") if isinstance(kind, type) else [prefix + field.name]
+    return found
 
 
 def by_command(arguments: list[str]) -> str:
     """What ``vergence ARGUMENTS`` does with them."""
-    said = io.StringIO()
-    with contextlib.redirect_stderr(said):
+    said, answer = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(answer):
         try:
             status = cli.main(arguments)
         except SystemExit as error:
             status = error.code if isinstance(error.code, int) else cli.MISUSED
-    if status == cli.BUG or "Traceback" in said.getvalue():
-        raise Nonsense(f"vergence {' '.join(arguments)[:300]}: {said.getvalue()[:300]}")
-    if status == cli.MISUSED and not said.getvalue().strip():
-        raise Nonsense(f"vergence {' '.join(arguments)[:300]}: refused without a word")
-    return "accepted" if status in (0, cli.FAILED) else "refused"
+    shown, errors = f"vergence {' '.join(arguments)[:300]}: {said.getvalue()[:300]}", said.getvalue().strip()
+    if status not in (0, cli.FAILED, cli.MISUSED) or "Traceback" in errors or "Warning:" in errors:
+        raise Nonsense(f"{shown} (status {status})")
+    if status == cli.MISUSED and (not errors or answer.getvalue()):
+        raise Nonsense(f"{shown} (refused without a word, or with an answer)")
+    if status != cli.MISUSED and "--json" in arguments and "--help" not in arguments:
+        json.loads(answer.getvalue(), parse_constant=_not_json)
+    return "accepted" if status != cli.MISUSED else "refused"
+
+
+def _not_json(word: str) -> None:
+    raise Nonsense(f"{word} in JSON")
 
 
 FAMILIES = (
