@@ -216,10 +216,12 @@ def _parsed(verb: str, argv: Sequence[str]) -> Any:
     """The options of a verb as values; what is wrong with them in one sentence."""
     import tyro
 
-    said, parts = io.StringIO(), {"prog": f"vergence {verb}", "description": tables.summary("stages", verb)}
+    said, parts = io.StringIO(), (tyro.conf.FlagCreatePairsOff,)
+    description = tables.summary("stages", verb)
     try:
         with contextlib.redirect_stderr(said):
-            return tyro.cli(form(verb, argv), args=list(argv), config=(tyro.conf.FlagCreatePairsOff,), **parts)
+            made = form(verb, argv)
+            return tyro.cli(made, args=list(argv), prog=f"vergence {verb}", description=description, config=parts)
     except SystemExit as ended:
         if not ended.code:
             raise
