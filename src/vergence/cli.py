@@ -217,10 +217,9 @@ def _parsed(verb: str, argv: Sequence[str]) -> Any:
     import tyro
 
     said, parts = io.StringIO(), (tyro.conf.FlagCreatePairsOff,)
-    description = tables.summary("stages", verb)
+    made, description = form(verb, argv), tables.summary("stages", verb)
     try:
         with contextlib.redirect_stderr(said):
-            made = form(verb, argv)
             return tyro.cli(made, args=list(argv), prog=f"vergence {verb}", description=description, config=parts)
     except SystemExit as ended:
         if not ended.code:
