@@ -22,6 +22,7 @@ import torch
 import vergence as vg
 from vergence import features
 from vergence.runs import assembly
+from vergence.runs.memory import keep_freed_memory
 from vergence.runs.run import Run
 from vergence.stages.embed import embed
 
@@ -52,6 +53,7 @@ def now() -> np.ndarray:
 def bare(run: Path, n: int) -> np.ndarray:
     """Seconds for an image in the encoder alone."""
     encoder, recipe, _ = assembly.trained_encoder(Run(run))
+    keep_freed_memory()  # as embed does
     x = torch.randint(0, 256, (features.CHUNK, *SHAPE), dtype=torch.uint8)
     encoder(recipe.plain(x))
     start, count = now(), max(1, min(n, BARE) // features.CHUNK)

@@ -18,6 +18,7 @@ from vergence.counters import drawn, sample_keys, seed_from, shuffled
 from vergence.data import Samples
 from vergence.data.samples import Sharded
 from vergence.encoders.layers import Pool, layers
+from vergence.runs.memory import keep_freed_memory
 from vergence.runs.run import write_bytes
 
 CHUNK = 512  # samples encoded at once: enough to keep the cores busy, little enough for any memory
@@ -70,6 +71,7 @@ def rows_of(samples: Samples, limit: int | None = None) -> Tensor:
 @contextmanager
 def frozen(*modules: nn.Module) -> Iterator[None]:
     """Modules in evaluation mode for a while; a module that changes meanwhile is an error."""
+    keep_freed_memory()
     modes = [module.training for module in modules]
     state = [tensor for module in modules for tensor in (*module.parameters(), *module.buffers())]
     before = [tensor._version for tensor in state]  # torch counts every change in place

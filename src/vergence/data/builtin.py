@@ -1,7 +1,11 @@
 """Small datasets that come with scikit-learn and need no download."""
 
-from typing import Any
+import gzip
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -10,12 +14,24 @@ from vergence.data.splits import part
 
 DIGITS_LEVELS = 16  # scikit-learn's digits count the dark pixels, 0 to 16, in blocks of 4 x 4
 
+FILES = {
+    "digits": "digits.csv.gz", "iris": "iris.csv", "wine": "wine_data.csv", "breast_cancer": "breast_cancer.csv",
+}  # fmt: skip
+
+
+class Table(NamedTuple):
+    """Rows of numbers, a class for each, and the names of the classes."""
+
+    data: np.ndarray
+    target: np.ndarray
+    names: tuple[str, ...]
+
 
 def digits(split: str) -> Samples:
     """Handwritten digits: 1797 gray images of 8 x 8, 10 classes."""
-    bunch = _bunch("digits")
-    x = torch.from_numpy(bunch.images).mul(255 / DIGITS_LEVELS).round().to(torch.uint8).unsqueeze(1)
-    return _part(x, "image", bunch, "digits", split)
+    found = _table("digits")
+    x = torch.from_numpy(found.data.reshape(-1, 8, 8)).mul(255 / DIGITS_LEVELS).round().to(torch.uint8).unsqueeze(1)
+    return _part(x, "image", found, "digits", split)
 
 
 def iris(split: str) -> Samples:
@@ -34,16 +50,24 @@ def breast_cancer(split: str) -> Samples:
 
 
 def _vectors(name: str, split: str) -> Samples:
-    bunch = _bunch(name)
-    return _part(torch.from_numpy(bunch.data).float(), "vector", bunch, name, split)
+    found = _table(name)
+    return _part(torch.from_numpy(found.data).float(), "vector", found, name, split)
 
 
-def _part(x: Tensor, kind: Kind, bunch: Any, source: str, split: str) -> Samples:
-    classes = tuple(str(name) for name in bunch.target_names)
-    return part(Samples(x, kind, torch.from_numpy(bunch.target).long(), classes, source=source), split)
+def _part(x: Tensor, kind: Kind, table: Table, source: str, split: str) -> Samples:
+    return part(Samples(x, kind, torch.from_numpy(table.target).long(), table.names, source=source), split)
 
 
-def _bunch(name: str) -> Any:
-    from sklearn import datasets  # a second to import, needed by these four only
+def _table(name: str) -> Table:
+    """The file of scikit-learn itself, because to import it takes a second; where it lies elsewhere, it is asked."""
+    found = find_spec("sklearn")
+    file = Path(found.origin).parent / "datasets" / "data" / FILES[name] if found and found.origin else None
+    if file is None or not file.is_file():
+        from sklearn import datasets
 
-    return getattr(datasets, f"load_{name}")()
+        bunch = getattr(datasets, f"load_{name}")()
+        return Table(bunch.data, bunch.target, tuple(map(str, bunch.target_names)))
+    with gzip.open(file, "rt") if file.suffix == ".gz" else file.open() as lines:
+        names = tuple(map(str, range(10))) if name == "digits" else tuple(next(lines).strip().split(",")[2:])
+        rows = np.loadtxt(lines, delimiter=",")
+    return Table(np.ascontiguousarray(rows[:, :-1]), rows[:, -1].astype(np.int64), names)

@@ -10,6 +10,7 @@ from torch.optim import Optimizer
 
 from vergence.config import Optim
 from vergence.learning.depth import scales
+from vergence.learning.eager import eager
 from vergence.learning.rows import WithRows, token_vectors
 from vergence.tables import Table
 
@@ -85,15 +86,15 @@ SCHEDULES = Table("schedule", {"constant": constant, "cosine": cosine, "linear":
 
 
 def sgd(groups: list[dict[str, Any]], optim: Optim) -> Optimizer:
-    return torch.optim.SGD(groups, lr=optim.rate, momentum=optim.momentum)
+    return eager(torch.optim.SGD)(groups, lr=optim.rate, momentum=optim.momentum)
 
 
 def adam(groups: list[dict[str, Any]], optim: Optim) -> Optimizer:
-    return torch.optim.Adam(groups, lr=optim.rate, betas=(optim.momentum, 0.999))
+    return eager(torch.optim.Adam)(groups, lr=optim.rate, betas=(optim.momentum, 0.999))
 
 
 def adamw(groups: list[dict[str, Any]], optim: Optim) -> Optimizer:
-    return torch.optim.AdamW(groups, lr=optim.rate, betas=(optim.momentum, 0.999))
+    return eager(torch.optim.AdamW)(groups, lr=optim.rate, betas=(optim.momentum, 0.999))
 
 
 def lars(groups: list[dict[str, Any]], optim: Optim) -> Optimizer:

@@ -6,6 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from vergence.learning.eager import eager
+
 
 def token_vectors(module: nn.Module) -> list[Tensor]:
     """The trainable tables of vectors whose gradient has rows for the tokens of a batch only."""
@@ -24,7 +26,7 @@ class WithRows(Optimizer):
     """
 
     def __init__(self, main: Optimizer, vectors: list[Tensor], *, lr: float, betas: tuple[float, float]):
-        self.parts = (main, torch.optim.SparseAdam(vectors, lr=lr, betas=betas))
+        self.parts = (main, eager(torch.optim.SparseAdam)(vectors, lr=lr, betas=betas))
         self.defaults: dict[str, Any] = {}
 
     @property

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from vergence import encoders
+from vergence.learning.eager import eager
 from vergence.learning.rows import WithRows, token_vectors
 from vergence.objectives import nt_xent
 from vergence.views import Recipe, sample_keys
@@ -276,7 +277,7 @@ def _optimizer(network: nn.Module) -> Optimizer:
     vectors = token_vectors(network)
     apart = {id(part) for part in vectors}
     others = [part for part in network.parameters() if id(part) not in apart]
-    main = torch.optim.AdamW(others, lr=RATE, weight_decay=1e-4)
+    main = eager(torch.optim.AdamW)(others, lr=RATE, weight_decay=1e-4)
     return WithRows(main, vectors, lr=RATE, betas=(0.9, 0.999)) if vectors else main
 
 

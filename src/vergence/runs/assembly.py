@@ -15,6 +15,7 @@ from vergence.counters import sample_keys, shuffled
 from vergence.data import Samples
 from vergence.data import tokens as tokenizers
 from vergence.data.pairs import with_negatives
+from vergence.data.samples import Sharded
 from vergence.data.text import tokens_for
 from vergence.data.tokens import Tokens
 from vergence.encoders.text_bag import TokenVectors
@@ -29,6 +30,7 @@ TEXTS = ("text", "pairs")  # sources of texts, which take a tokenizer
 TWO_MODALITIES = ("captions", "columns", "halves")  # views whose two parts are not of one kind
 LARGE = 64  # pixels: from here on a small convnet sees too little of the image
 CALIBRATION = 4096  # samples that set the mean and deviation of the inputs, and that tabular views draw from
+DECODED = 1024  # as many of images in shards: a photo takes 3 ms to decode, and the first step waits for all of them
 
 
 @dataclass(frozen=True)
@@ -389,7 +391,8 @@ def _check_shapes(config: Config, encoder: nn.Module, examples: tuple[Tensor, ..
 
 def _some(samples: Samples) -> Tensor:
     """Places of the samples that set what is fitted to the data."""
-    return features.rows_of(samples, CALIBRATION)
+    decoded = isinstance(samples.x, Sharded) and samples.kind == "image"
+    return features.rows_of(samples, DECODED if decoded else CALIBRATION)
 
 
 def _order(samples: Samples, count: int, *, seed: int) -> Tensor:

@@ -21,10 +21,13 @@ from vergence.data.shards.places import expanded
 from vergence.data.shards.records import Damaged, Roles
 from vergence.diagnostics import merging
 from vergence.diagnostics.merging import State
+from vergence.runs.memory import keep_freed_memory
 
 Engine = Literal["processes", "ray"]
 CHUNK = 32_768  # rows in memory at once in each process
 TURNS = 4  # parts a process gets on average: a slow one does not make the others wait for long
+
+TOGETHER = 8  # states of chunks that are merged before they meet the state of all before, whose reservoir is large
 
 Piece = tuple[str, int]  # a file and the number of a part of it
 
@@ -67,18 +70,20 @@ def shard_files(target: Any) -> list[str]:
 
 def state_of(pieces: Sequence[Piece], *, drop_nan: bool = False) -> State:
     """The state of the rows of some pieces, read one after the other."""
-    state: State | None = None
+    keep_freed_memory()
+    state, waiting = None, list[State]()
     for file, number in pieces:
         for start, rows, labels in _chunks(file, number):
             keys = row_keys(file, start, len(rows))
             rows, keys, labels = _finite(rows, keys, labels, file, start, drop_nan=drop_nan)
             if len(rows):
-                _require_width(rows.shape[1], file, rows.shape[1] if state is None else state.d, pieces[0][0])
-                more = merging.of(rows, keys, labels, within=state)
-                state = more if state is None else merging.merged(state, more)
-    if state is None:
+                waiting.append(merging.of(rows, keys, labels, within=state))
+                _require_width(rows.shape[1], file, waiting[0].d if state is None else state.d, pieces[0][0])
+            if len(waiting) == (TOGETHER if state is not None and state.is_full else 1):
+                state, waiting = merging.reduced([*waiting, *([state] if state else [])]), []
+    if not waiting and state is None:
         raise ValueError(f"No row of {pieces[0][0]} and {len(pieces) - 1} other parts is finite.")
-    return state
+    return merging.reduced([*waiting, *([state] if state else [])])
 
 
 def row_keys(file: str, start: int, count: int) -> torch.Tensor:
@@ -157,6 +162,8 @@ def _finite(
     rows: torch.Tensor, keys: torch.Tensor, labels: Any, file: str, start: int, *, drop_nan: bool
 ) -> tuple[torch.Tensor, torch.Tensor, Any]:
     """The rows without NaN and infinity, which are an error unless they shall be left out."""
+    if bool(torch.isfinite(rows.sum())):  # no sum with NaN or infinity in it is finite
+        return rows, keys, labels
     good = torch.isfinite(rows).all(dim=1)
     if bool(good.all()):
         return rows, keys, labels

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed.checkpoint as distributed_checkpoint
-from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader, HuggingFaceStorageWriter
 
 from vergence.learning import collectives, sharding
 from vergence.runs.run import FACTS, MANIFEST, SHARDED, Run, _fault, _write_through, remove, sha256
@@ -21,6 +19,9 @@ from vergence.runs.run import FACTS, MANIFEST, SHARDED, Run, _fault, _write_thro
 
 def save(run: Run, learner: Any, optimizer: torch.optim.Optimizer, *, step: int, method: str, keep: int) -> None:
     """Write a sharded checkpoint; all processes must call it."""
+    from torch.distributed import checkpoint  # imports torch's compiler, which takes a second
+    from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
+
     home = run.path / "checkpoints"
     final, part = home / f"{SHARDED}-{step:09d}", home / f".{SHARDED}-{step:09d}.part"
     leads = collectives.rank() == 0
@@ -29,7 +30,7 @@ def save(run: Run, learner: Any, optimizer: torch.optim.Optimizer, *, step: int,
         part.mkdir(parents=True)
     collectives.meet()
     writer = HuggingFaceStorageWriter(str(part), save_distributed=True)
-    distributed_checkpoint.save(sharding.state(learner, optimizer), storage_writer=writer)
+    checkpoint.save(sharding.state(learner, optimizer), storage_writer=writer)
     collectives.meet()
     if leads:
         facts = {"step": step, "method": method, "version": metadata.version("vergence")}
@@ -44,6 +45,9 @@ def save(run: Run, learner: Any, optimizer: torch.optim.Optimizer, *, step: int,
 
 def restore(run: Run, learner: Any, optimizer: torch.optim.Optimizer) -> Mapping[str, Any] | None:
     """Load the newest sound sharded checkpoint into the learner and the optimizer; return its facts, or None."""
+    from torch.distributed import checkpoint
+    from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
+
     chosen = newest(run) if collectives.rank() == 0 else None
     step = int(json.loads((chosen / FACTS).read_bytes())["step"]) if chosen is not None else -1
     step = int(collectives.gather(torch.tensor([step]))[0])
@@ -54,7 +58,7 @@ def restore(run: Run, learner: Any, optimizer: torch.optim.Optimizer) -> Mapping
         raise RuntimeError(f"Process {collectives.rank()} does not see {path}: all nodes must share the run directory.")
     sharding.with_moments(optimizer)
     state = sharding.state(learner, optimizer)
-    distributed_checkpoint.load(state, storage_reader=HuggingFaceStorageReader(str(path)))
+    checkpoint.load(state, storage_reader=HuggingFaceStorageReader(str(path)))
     prefix = "model."  # the tensors are in place; modules that count along are told by loading them again
     learner.load_state_dict({name.removeprefix(prefix): state[name] for name in state if name.startswith(prefix)})
     return json.loads((path / FACTS).read_bytes())

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from vergence import features, tables, values
@@ -16,7 +17,7 @@ from vergence.diagnostics import thermometer
 from vergence.diagnostics.alarms import alarmed, check_alarms
 from vergence.diagnostics.arrays import Array
 from vergence.report.plain import spoken
-from vergence.runs import mapping, results, sentences
+from vergence.runs import mapping, results, sentences, threads
 from vergence.runs.assessment import of_arrays, of_run, of_state
 from vergence.runs.mapping import are_shards, shard_files
 from vergence.runs.progress import Progress
@@ -171,7 +172,8 @@ def _of_shards(targets: tuple[Any, ...], fail_on: str, output: Path | None, *, p
     files = [file for target in targets for file in shard_files(target)]
     with Progress(mapping.TURNS * options["processes"]) as bar:
         state = mapping.examined(files, saying=bar.advance, **options)
-    found = of_state(state, protocol=protocol)
+    with threads.used(max(options["processes"], torch.get_num_threads())):  # the cores of the processes are free again
+        found = of_state(state, protocol=protocol)
     lines = [f"{state.n:,} rows of {state.d} dimensions in {len(files)} shards."]
     return _answer(found, fail_on, *lines, *(_paged(found, *state.rows(), Path(output)) if output is not None else ()))
 
