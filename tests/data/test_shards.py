@@ -424,7 +424,14 @@ class Slow(http.server.SimpleHTTPRequestHandler):
     """A server that answers with errors or not at all, as its ``faults`` say: path -> list of what comes next."""
 
     faults: dict = {}  # noqa: RUF012 - one for the server
+    failing = False
     asked: list = []  # noqa: RUF012
+
+    def do_HEAD(self):
+        if self.failing and self.path.endswith(".tar"):
+            self.send_error(503)
+        else:
+            super().do_HEAD()
 
     def do_GET(self):
         name = self.path.rpartition("/")[2]
@@ -445,7 +452,7 @@ class Slow(http.server.SimpleHTTPRequestHandler):
 @pytest.fixture
 def server(shards):
     pytest.importorskip("aiohttp")
-    Slow.faults, Slow.asked = {}, []
+    Slow.faults, Slow.asked, Slow.failing = {}, [], False
     served = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Slow, directory=str(shards)))
     threading.Thread(target=served.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{served.server_port}"
@@ -481,6 +488,16 @@ def test_a_server_that_never_answers_ends_in_a_sentence_that_names_the_shard(ser
     Slow.faults = {"shard-00003.tar": ["error"]}
     with pytest.raises(places.Unreachable, match=r"shard-00003\.tar could not be read.*503"):
         far.x[torch.arange(150, 151)]
+
+
+def test_a_fault_of_the_server_is_not_taken_for_a_file_that_is_gone(server, monkeypatch):
+    """fsspec raises FileNotFoundError for both."""
+    monkeypatch.setattr(places, "FIRST_WAIT", 0.01)
+    Slow.failing, Slow.faults = True, {"shard-00003.tar": ["error"]}
+    with pytest.raises(places.Unreachable, match=r"shard-00003\.tar could not be read in 2 attempts.*503"):
+        data.load(f"wds:{server}/wds/shard-00003.tar,retries=2", split="all")
+    with pytest.raises(places.Unreachable, match=r"There is no shard .*shard-77777\.tar \(any more\)"):
+        data.load(f"wds:{server}/wds/shard-77777.tar,retries=2", split="all")
 
 
 def test_the_next_shards_are_fetched_before_they_are_needed(server):

@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 Value = TypeVar("Value")
 
 PIECE = 2**20  # bytes asked for at once: each must come before the time-out
+GONE = (404, 410)  # the answers of HTTP that there is no such file; others may pass
 FIRST_WAIT = 0.5  # seconds before the second attempt; every further wait is twice as long
 NUMBERS = re.compile(r"\{(\d+)\.\.(\d+)\}")
 CHOICES = re.compile(r"\{([^{}]*,[^{}]*)\}")
@@ -96,16 +97,33 @@ def attempted(action: Callable[[], Value], place: str, *, retries: int) -> Value
     for attempt in range(max(1, retries)):
         try:
             return action()
-        except FileNotFoundError as error:
-            raise Unreachable(f"There is no shard {place} (any more): {_short(error)}") from error
         except Exception as error:  # network libraries raise anything
-            reason = _short(error)
+            if is_absent(error):
+                raise Unreachable(f"There is no shard {place} (any more): {_short(error)}") from error
+            reason = _short(error.__cause__ or error if isinstance(error, FileNotFoundError) else error)
         if attempt + 1 < retries:
             time.sleep(FIRST_WAIT * 2**attempt)
     raise Unreachable(
         f"The shard {place} could not be read in {max(1, retries)} attempts over {time.monotonic() - start:.0f} s; the "
         f"last one ended with: {reason}. What was trained is kept: --resume continues when it can be reached."
     )
+
+
+def is_absent(error: BaseException) -> bool:
+    """Whether a store said that it has no such file, rather than nothing or that it has a fault of its own.
+
+    fsspec says FileNotFoundError of any HTTP answer but success, also of 503, which is the cause of it then.
+    """
+    cause = error.__cause__
+    if not isinstance(error, FileNotFoundError):
+        return False
+    if (status := getattr(cause, "status", None)) is not None:
+        return status in GONE
+    return isinstance(cause, FileNotFoundError) or not (isinstance(cause, OSError) or _is_of(cause, "aiohttp"))
+
+
+def _is_of(error: BaseException | None, library: str) -> bool:
+    return type(error).__module__.partition(".")[0] == library
 
 
 def within(seconds: float, action: Callable[["queue.Queue[Any]"], None]) -> None:
