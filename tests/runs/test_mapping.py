@@ -35,7 +35,7 @@ def close(one, other):
         for left, right in zip(one, other, strict=True):
             close(left, right)
     elif isinstance(one, float):
-        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-8)  # what is 0 but for rounding depends on threads
     else:
         assert one == other
 
