@@ -19,7 +19,7 @@ NUMPY = {torch.uint8: np.uint8, torch.float32: np.float32, torch.int64: np.int64
 CHANNELS = (1, 3)
 FRACTIONS = "fb"  # the numpy kinds whose pixels run from 0 to 1: floats and truth values
 ROUNDED = 1e-5  # float32 has 7 digits: below this share of its size a column keeps less than two of them
-BLOCK = 2**24  # values looked at together, so that checking a large file needs little memory
+BLOCK = 2**22  # values looked at together, so that checking a large file needs little memory
 
 
 def array(path: str, split: str, *, labels: str = "", kind: str = "") -> Samples:
