@@ -417,6 +417,16 @@ def test_what_is_no_tar_is_damaged(tmp_path):
         tars.opened(tmp_path / "x.tar")
 
 
+def test_the_classes_that_hugging_face_wrote_down_keep_their_names(tmp_path):
+    import pyarrow
+    from pyarrow import parquet
+
+    table = pyarrow.table({"x": [[1.0, 2.0], [3.0, 4.0]] * 5, "label": [0, 1] * 5})
+    facts = {"info": {"features": {"label": {"names": ["cat", "dog", "emu"], "_type": "ClassLabel"}}}}
+    parquet.write_table(table.replace_schema_metadata({"huggingface": json.dumps(facts)}), tmp_path / "a.parquet")
+    assert data.load(f"parquet:{tmp_path}", split="all").classes == ("cat", "dog", "emu")
+
+
 # Addresses
 
 

@@ -256,6 +256,7 @@ def _classes(listings: Sequence[Listing], index: Any) -> tuple[tuple[str, ...], 
         return tuple(index.classes), None  # such shards hold the codes
     found = set().union(*(each.labels or set() for each in listings))
     if found and all(isinstance(label, int) and 0 <= label < tables.MANY for label in found):
-        return tuple(map(str, range(max(found) + 1))), None
+        named = listings[0].classes if all(each.classes == listings[0].classes for each in listings) else ()
+        return named if max(found) < len(named) else tuple(map(str, range(max(found) + 1))), None
     ordered = sorted(found, key=lambda label: (str(type(label)), label))
     return tuple(map(str, ordered)), {label: code for code, label in enumerate(ordered)}

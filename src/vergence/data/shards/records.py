@@ -29,12 +29,16 @@ class Roles:
 
 @dataclass(frozen=True)
 class Listing:
-    """What one shard holds: samples in each of its pieces, their roles, its labels if they are few, and its fault."""
+    """What one shard holds: samples in each of its pieces, their roles, its labels if they are few, and its fault.
+
+    ``classes`` are the names of labels 0, 1, ... where the shard says them.
+    """
 
     counts: tuple[int, ...]
     roles: Roles
     labels: set[Any] | None = None
     fault: str = ""
+    classes: tuple[str, ...] = ()
 
 
 class Records(Protocol):

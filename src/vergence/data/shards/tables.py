@@ -94,7 +94,9 @@ def listed(path: Any, data: str = "") -> Listing:
     if not sum(counts):
         raise Damaged("the table has no rows")
     roles = roles_of(file.schema_arrow, str(path), data)
-    return Listing(counts, roles, _labels(file, roles) if roles.label else None)
+    if not roles.label:
+        return Listing(counts, roles)
+    return Listing(counts, roles, _labels(file, roles), classes=class_names(file.schema_arrow, roles.label))
 
 
 def roles_of(schema: Any, where: str, data: str = "") -> Roles:
