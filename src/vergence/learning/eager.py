@@ -7,18 +7,16 @@ import inspect
 import sys
 from collections.abc import Callable
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch.optim import Optimizer
-
-Kind = TypeVar("Kind", bound=type[Optimizer])
 
 UNCOMPILED = ("add_param_group", "zero_grad", "state_dict", "load_state_dict")  # what torch hides from its compiler
 
 
 @cache
-def eager(kind: Kind) -> Kind:
+def eager(kind: type[Optimizer]) -> Any:
     """The same optimizer: its step is torch's own, called without the breaks that torch puts around it for a graph.
 
     A step that takes part in a graph (``differentiable``) keeps them.
