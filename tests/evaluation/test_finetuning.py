@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from vergence.evaluation.finetuning import classified, fine_tuned, fine_tuning, headed, steps_for
+from vergence.evaluation.finetuning import classified, fine_tuned, fine_tuning, headed, share_for, steps_for
 from vergence.runs.finetuned import chosen
 
 
@@ -21,11 +21,33 @@ def test_a_head_from_the_probe_is_scikit_learns_classifier_before_the_first_step
     x, labels = blobs(classes=classes)
     center, scale = x.mean(0), (x - x.mean(0)).square().mean().sqrt()
     rows = ((x - center) / scale).numpy()
-    expected = LogisticRegression(C=1 / (1e-3 * len(x)), max_iter=500).fit(rows, labels.numpy())
     model = headed(nn.Identity(), x, labels, classes=classes, probe=True)
+    penalty = model[1].penalty / float(scale) ** 2 / (2 if classes == 2 else 1)  # of two, scikit-learn has one row
+    expected = LogisticRegression(C=1 / (penalty * len(x)), max_iter=500).fit(rows, labels.numpy())
     torch.testing.assert_close(
         model(x).softmax(1), torch.from_numpy(expected.predict_proba(rows)).float(), rtol=1e-3, atol=1e-4
     )
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_head_from_the_probe_is_where_training_it_alone_would_end(classes):
+    x, labels = blobs(classes=classes)
+    model = headed(nn.Identity(), x, labels, classes=classes, probe=True)
+    head = model[1]
+    loss = nn.functional.cross_entropy(model(x), labels) + head.penalty * head.weight.square().sum() / 2
+    for gradient in torch.autograd.grad(loss, head.parameters()):
+        torch.testing.assert_close(gradient, torch.zeros_like(gradient), rtol=0, atol=2e-4)
+
+
+def test_with_few_labels_the_encoder_takes_a_share_of_the_rate():
+    assert (share_for(10), share_for(100), share_for(5000)) == (0.01, 0.1, 1.0)
+    x, labels = blobs()
+    start, moved = nn.Linear(6, 8), {}
+    for share in (0.0, 0.1, 1.0):
+        model = fine_tuned(headed(start, x, labels, classes=3, probe=True), x, labels, steps=1, share=share)
+        moved[share] = float((model[0].weight - start.weight).detach().abs().max())
+    assert moved[0.0] == 0
+    assert moved[0.1] == pytest.approx(moved[1.0] / 10, rel=0.01)
 
 
 def test_the_encoder_that_is_given_does_not_move_and_the_copy_does():

@@ -45,7 +45,7 @@ def linear_probe(
     classes, targets = np.unique(train_labels, return_inverse=True)
     x, unseen = _standardized(train_h, test_h)
     penalty = regularisation if regularization is None else regularization
-    fit = _probe(x, torch.from_numpy(targets), len(classes), penalty=penalty, seed=seed)
+    fit = fitted_probe(x, torch.from_numpy(targets), len(classes), penalty=penalty, seed=seed)
     predictions = classes[fit.predictions(unseen).numpy()]
     return scored(predictions, test_labels, "linear probe", regularization=fit.penalty, protocol=protocol)
 
@@ -134,7 +134,7 @@ def _standardized(train_h: np.ndarray, test_h: np.ndarray) -> tuple[Tensor, Tens
     return coordinates.T.contiguous(), (unseen @ basis.to(unseen.dtype)).double()
 
 
-def _probe(x: Tensor, targets: Tensor, classes: int, *, penalty: float | None, seed: int) -> Fit:
+def fitted_probe(x: Tensor, targets: Tensor, classes: int, *, penalty: float | None = None, seed: int = 0) -> Fit:
     """The probe of all rows: with a penalty, or with the one that does best on a held-out fifth of them."""
     # A probe of two classes penalizes the difference of their weights, as everywhere: w, not w / 2 and -w / 2.
     factor = 2.0 if classes == 2 else 1.0

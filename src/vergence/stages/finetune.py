@@ -13,7 +13,7 @@ from vergence import evaluation, features
 from vergence import report as pages
 from vergence import views as recipes
 from vergence.evaluation.few_labels import interval
-from vergence.evaluation.finetuning import classified, fine_tuned, headed, steps_for
+from vergence.evaluation.finetuning import FRESH, classified, fine_tuned, headed, share_for, steps_for
 from vergence.runs import assembly, finetuned, results, starting
 from vergence.runs.assembly import Assembled
 from vergence.runs.progress import Progress
@@ -98,11 +98,13 @@ def _one(
         "told": lambda loss: bar.advance(len(x), loss=loss),
     }
     encoder = parts.learner.encoder.cpu()
-    model = fine_tuned(headed(encoder, x, labels, classes=classes, probe=True, plain=plain), x, labels, **options)
+    start = headed(encoder, x, labels, classes=classes, probe=True, plain=plain)
+    model = fine_tuned(start, x, labels, share=share_for(len(x)), **options)
     torch.manual_seed(config.seed + 1 + draw)
     fresh = assembly.build_encoder(config, samples, parts.recipe)
     starting.forget(fresh, config)
-    scratch = fine_tuned(headed(fresh, x, labels, classes=classes, probe=False, plain=plain), x, labels, **options)
+    start = headed(fresh, x, labels, classes=classes, probe=False, plain=plain)
+    scratch = fine_tuned(start, x, labels, rate=FRESH, **options)
     frozen = features.extract(encoder, samples.take(rows), parts.recipe).h
     left = features.extract(encoder, test, parts.recipe).h
     probe = evaluation.linear_probe(frozen, labels, left, test.labels).predictions
