@@ -100,7 +100,8 @@ def fine_tuned(
 
     The encoder takes ``share`` of the rate.
     """
-    steps, head = steps or steps_for(len(x)), model[1]
+    steps = steps or steps_for(len(x))
+    head: nn.Linear = model[1]  # type: ignore[assignment]
     penalty = getattr(head, "penalty", 0.0)
     groups = [{"params": model[0].parameters(), "lr": share * rate}, {"params": head.parameters(), "lr": rate}]
     optimizer = torch.optim.AdamW([group for group in map(_filled, groups) if group["params"]], weight_decay=1e-4)
