@@ -37,6 +37,12 @@ def test_rows_sorted_by_a_class_or_a_column_are_not_a_series():
     assert order(x, x + 0.5 * random.normal(size=(800, 1))).memory == 0
 
 
+def test_rows_whose_classes_take_turns_are_not_a_series_unless_more_than_that_repeats():
+    random, label = np.random.default_rng(1), (np.arange(800.0) % 3)[:, None]
+    assert order(random.normal(size=(800, 3)) + 2 * label, label).memory == 0
+    assert order(series(800, 0.9) + 2 * label, label).memory >= 2
+
+
 def test_only_the_variance_of_a_series_is_clustered_and_that_is_seen():
     quiet = np.exp(series(1500, 0.97))
     rows = quiet * np.random.default_rng(2).normal(size=quiet.shape)

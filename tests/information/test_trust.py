@@ -8,6 +8,7 @@ import pytest
 from vergence.information import ESTIMATORS, Estimate, Information, estimate, info_nce
 from vergence.information.answers import Doubt, Trust, answer
 from vergence.information.labels import label_entropy, pooled_terms
+from vergence.information.preprocessing import evenly
 from vergence.information.samplers import correlated_gaussians, labeled_mixture
 from vergence.information.unmixing import unmixed
 
@@ -152,6 +153,18 @@ def test_a_hundred_thousand_pairs_are_drawn_evenly_and_that_is_said(monkeypatch)
     y = y * np.random.default_rng(0).choice([-1, 1], size=y.shape)
     found = estimate(x, y)
     assert any("600 of the 2000 pairs were used, evenly spread" in reason for reason in found.reasons)
+
+
+def test_rows_whose_classes_alternate_are_drawn_as_well_as_shuffled_ones(monkeypatch):
+    monkeypatch.setattr("vergence.information.estimators.MOST_PAIRS", 500)
+    random, label = np.random.default_rng(0), np.arange(1000) % 2
+    x = random.normal(size=(1000, 3)) + label[:, None]
+    rows = evenly(1000, 500)
+    assert (np.diff(rows) > 0).all()
+    assert abs(label[rows].mean() - 0.5) < 3 * 0.5 / math.sqrt(500)  # every second row would be of one class
+    order = random.permutation(1000)
+    given, shuffled = estimate(x, label), estimate(x[order], label[order])
+    assert given.interval[0] <= shuffled.nats <= given.interval[1]
 
 
 def test_the_sign_of_a_product_among_inert_columns_is_found_and_covered():

@@ -80,7 +80,10 @@ def test_without_labels_it_says_loudly_that_the_order_is_experimental(tmp_path):
     page = tmp_path / "views.html"
     found = rank_views(data=np.random.default_rng(0).normal(size=(80, 5)), output=page, **QUICK)
     assert not found.labeled
-    assert "EXPERIMENTAL" in str(found)
+    assert str(found).startswith("EXPERIMENTAL: without labels no set is recommended")
+    assert found.to_dict()["recommended"] is None
+    assert "Train with it" not in str(found)
+    assert found.taken.name == "usual"  # whatever the score says
     assert "experimental" in page.read_text(encoding="utf-8")
     assert found.chance is None
     assert found.command.startswith("vergence.ContrastiveEncoder(")

@@ -1,6 +1,5 @@
 """How much numbers say about a label: classifiers of several kinds, cross-fitted and pooled."""
 
-import math
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from vergence.information.preprocessing import Rows
+from vergence.information.preprocessing import Rows, evenly
 
 # A classifier that gives a label no chance loses no more than one that mixes in the prior with this weight.
 PRIOR = 0.01
@@ -115,21 +114,21 @@ def label_entropy(labels: np.ndarray) -> float:
 
 
 def _parts(labels: np.ndarray, folds: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Stratified folds; with negative folds, only every second row of the rest is for training."""
+    """Stratified folds; with negative folds, only half of the rest is for training."""
     from sklearn.model_selection import StratifiedKFold
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a label rarer than the folds is merely unevenly spread
         splitter = StratifiedKFold(abs(folds), shuffle=True, random_state=seed)
         for train, test in splitter.split(labels, labels):
-            yield (train if folds > 0 else train[::2]), test
+            yield (train if folds > 0 else train[evenly(len(train), len(train) // 2)]), test
 
 
 def _chances(make: Callable[[int], Any], x: np.ndarray, y: np.ndarray, to: np.ndarray, asked: np.ndarray) -> np.ndarray:
     """The probability of each asked label, or zero if the classifier never saw it."""
     if make is _trees:
-        step = math.ceil(len(x) * len(np.unique(y)) / MOST_CELLS)
-        x, y = x[::step], y[::step]
+        some = evenly(len(x), MOST_CELLS // len(np.unique(y)))
+        x, y = x[some], y[some]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # collinear columns and classes of one row are what regularization is for
         try:

@@ -28,8 +28,9 @@ def order(x: Rows, y: Rows) -> Order:
     """Whether values, or their squares, correlate with those of the rows before.
 
     A portmanteau test over 20 lags of every column (Ljung & Box 1978). Rows that were merely sorted, by a category or
-    by one column, are not taken for a series: what the sorting explains is removed first. The order of independent
-    rows carries nothing, so shuffled rows of a series pass: whoever shuffles a series must say so himself.
+    by one column, or whose categories take turns, are not taken for a series: what that explains is removed first.
+    The order of independent rows carries nothing, so shuffled rows of a series pass: whoever shuffles a series must
+    say so himself.
     """
     from scipy.stats import chi2
 
@@ -74,7 +75,8 @@ def _unsorted(x: Rows, y: Rows) -> tuple[np.ndarray | None, bool]:
     for rows in (x, y):
         if categorical(rows):
             number = codes(rows)
-            if (np.diff(number) != 0).sum() == number.max():
+            classes = number.max() + 1
+            if (np.diff(number) != 0).sum() < classes or np.array_equal(number[classes:], number[:-classes]):
                 means = np.stack([columns[number == k].mean(0) for k in range(number.max() + 1)])
                 rest = columns - means[number]
                 kept = rest.std(0) > 1e-9

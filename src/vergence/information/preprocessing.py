@@ -133,8 +133,14 @@ def with_products(x: Rows, y: Rows, most: int) -> tuple[Rows, Rows]:
 
 
 def evenly(n: int, most: int) -> np.ndarray:
-    """At most so many row numbers, spread evenly from the first to the last."""
-    return np.arange(n) if n <= most else np.linspace(0, n - 1, most).astype(int)
+    """At most so many row numbers, rising: one drawn from each of so many stretches of equal length.
+
+    Every second row would be of one class where rows of two classes alternate.
+    """
+    if n <= most:
+        return np.arange(n)
+    edges = np.arange(most + 1) * n // most
+    return edges[:-1] + (np.random.default_rng(n).random(most) * np.diff(edges)).astype(int)
 
 
 def _rows(name: str, samples: Variable) -> np.ndarray:

@@ -15,6 +15,7 @@ EXPERIMENTAL = (
     "InfoNCE loss under the views of all sets, the median). Its rank correlation with accuracy was .35 on MNIST, .43 "
     "on Fashion-MNIST and -.59 on a table; following it cost up to .07 of accuracy. Some hundred labels decide better."
 )
+USUAL = "usual"  # the set of every list of candidates that is the default of its kind of data
 UNKNOWN = (  # said on every page
     "Sets that are not in the list, and other mixtures of their parts, were not tried.",
     "A much longer training or a larger network may reorder sets that lie close together.",
@@ -77,7 +78,12 @@ class ViewRanking:
 
     @property
     def taken(self) -> RankedSet:
-        """The set to train with: the best, or, where that is a control, the first that is tied with it and is none."""
+        """The set that the command names: the best, or, where that is a control, the first tied with it that is none.
+
+        Without labels nothing is known to be better than the usual set, so the command names that.
+        """
+        if not self.labeled:
+            return next((row for row in self.sets if row.name == USUAL), self.best)
         return next((row for row in self.ties if not row.view_set.control), self.best)
 
     @property
@@ -87,7 +93,11 @@ class ViewRanking:
 
     @property
     def sentence(self) -> str:
-        """The answer."""
+        """The answer; without labels, that there is none."""
+        if not self.labeled:
+            return (
+                "EXPERIMENTAL: without labels no set is recommended. The order below is that of a score that misleads."
+            )
         best, score = self.best, self.best.tried.last
         measured = f"{self.measure} {score.score:.3f} [{score.interval[0]:.3f}, {score.interval[1]:.3f}]"
         measured = f"{measured} after {score.steps} steps"
@@ -109,13 +119,22 @@ class ViewRanking:
                 f"Neighbors among the inputs themselves are right more often ({self.raw:.3f}) than after any of these "
                 "trials: check that a longer training exceeds it before you use one."
             )
-        if any(row.view_set.control for row in self.ties):
+        if self.labeled and any(row.view_set.control for row in self.ties):
             lines.append("Sets that were meant to fail are among the best: these trials say little about this data.")
-        if self.taken is not self.best:
+        if self.labeled and self.taken is not self.best:
             lines.append(
                 f"{self.best.name} is such a set, so the command takes {self.taken.name}, which is tied with it."
             )
         return tuple(lines)
+
+    @property
+    def lead(self) -> str:
+        """What stands before the command."""
+        if self.labeled:
+            return "Train with it:"
+        if self.taken.name == USUAL:
+            return "The usual set, which is no recommendation either:"
+        return f"To try {self.taken.name}, which is no recommendation:"
 
     @property
     def measure(self) -> str:
@@ -141,6 +160,7 @@ class ViewRanking:
         answer = {
             "sentence": self.sentence,
             "best": self.best.name,
+            "recommended": self.taken.name if self.labeled else None,
             "taken": self.taken.name,
             "ties": [row.name for row in self.ties],
             "caution": list(self.caution),
@@ -170,7 +190,7 @@ class ViewRanking:
             *self.caution,
             *self.notes,
             "",
-            f"Train with it: {self.command}",
+            f"{self.lead} {self.command}",
         ]
         return "\n".join([*lines, *([f"Page: {self.page}"] if self.page else [])])
 

@@ -150,7 +150,9 @@ def _order(ranking: Any) -> Section | None:
         table(["", "set", "what it does", *rungs, "behind the best"], rows, caption=caption),
         side_by_side(
             picture(race_figure(ranking), words, description="Scores of all sets with intervals, best at the top."),
-            Markup("<h3>Train with the best</h3>") + paragraph(_advice(ranking)) + code(ranking.command),
+            Markup("<h3>{}</h3>").format("Train with the best" if ranking.labeled else "Train")
+            + paragraph(_advice(ranking))
+            + code(ranking.command),
         ),
     )
 
@@ -168,7 +170,7 @@ def _gap(tried: Any) -> Markup | str:
 
 def _advice(ranking: Any) -> str:
     if not ranking.labeled:
-        return "Experimental: the score that chose this set has not seen a label. Run as it stands:"
+        return f"{ranking.lead} (the label-free score has not seen a label, and has put destructive sets first)"
     names = ", ".join(row.name for row in ranking.ties if row is not ranking.taken)
     words = f"{ranking.taken.name}, but by a margin that is not sure: {names} may do as well." if names else ""
     return f"{words or ranking.taken.name + '.'} Run as it stands:"

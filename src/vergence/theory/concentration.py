@@ -57,6 +57,11 @@ class Concentration:
         return sum(part.share for part in self.parts) / len(self.parts)
 
     @property
+    def outside(self) -> float:
+        """The share of a class outside its main part, averaged over classes: 1 - ``mean``."""
+        return 1 - self.mean
+
+    @property
     def exact(self) -> bool:
         return all(part.exact for part in self.parts)
 
@@ -107,12 +112,8 @@ def curve_of_views(
 def shares_outside(
     views: Callable[[Tensor], Float[Tensor, "k m *shape"]], labels: Labels, deltas: Sequence[float]
 ) -> Float[Tensor, " deltas"]:
-    r""":math:`1 - \sigma` averaged over classes, at each delta: the share of a class outside its main part.
-
-    ``views`` gives the views of the samples with these numbers; it is asked for one class at a time. Sampled views are
-    farther apart than all views, so the share is estimated from above.
-    """
-    return torch.tensor([1 - point.mean for point in curve_of_views(views, labels, deltas)])
+    r""":math:`1 - \sigma` averaged over classes, at each delta: ``outside`` along ``curve_of_views``, from above."""
+    return torch.tensor([point.outside for point in curve_of_views(views, labels, deltas)])
 
 
 def ranked_by_concentration(

@@ -140,7 +140,7 @@ def _curve(
 def _described(
     name: str, measured: list[list[Concentration]], deltas: tuple[float, ...], near: Tensor, labels: Tensor
 ) -> Concentrated:
-    curves = torch.tensor([[1 - point.mean for point in curve] for curve in measured])
+    curves = torch.tensor([[point.outside for point in curve] for curve in measured])
     middle = measured[0][len(deltas) // 2]
     mixed, connections = _connections(near.float(), labels, middle.delta)
     return Concentrated(
