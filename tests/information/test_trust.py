@@ -4,11 +4,13 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import entropy
 
 from vergence.information import ESTIMATORS, Estimate, Information, estimate, info_nce
 from vergence.information.answers import Doubt, Trust, answer
-from vergence.information.labels import label_entropy, pooled_terms
-from vergence.information.preprocessing import evenly
+from vergence.information.choice import automatic
+from vergence.information.labels import label_entropy, pooled_terms, still_missed
+from vergence.information.preprocessing import dithered, evenly
 from vergence.information.samplers import correlated_gaussians, labeled_mixture
 from vergence.information.unmixing import unmixed
 
@@ -153,6 +155,40 @@ def test_a_hundred_thousand_pairs_are_drawn_evenly_and_that_is_said(monkeypatch)
     y = y * np.random.default_rng(0).choice([-1, 1], size=y.shape)
     found = estimate(x, y)
     assert any("600 of the 2000 pairs were used, evenly spread" in reason for reason in found.reasons)
+
+
+def test_what_classifiers_miss_is_the_rest_of_their_gains():
+    curve = lambda power: [1 - 0.1 / share**power for share in (0.25, 0.5, 1.0)]
+    assert still_missed(*curve(1.0)) == pytest.approx(0.1)
+    assert still_missed(*curve(0.5)) == pytest.approx(0.1)
+    assert still_missed(0.19, 0.2, 0.25) == pytest.approx(4 * 0.05)  # gains that still grow: much may be missed
+    assert still_missed(0.1, 0.3, 0.25) == 0  # noise
+
+
+def test_a_parity_of_three_columns_is_covered_and_not_trusted_high():
+    random = np.random.default_rng(5)
+    x = random.normal(size=(1000, 3))
+    label = (np.prod(x, axis=1) > 0) ^ (random.random(1000) < 0.1)
+    found, truth = estimate(x, label), math.log(2) - float(entropy([0.1, 0.9]))
+    assert found.interval[0] <= truth <= found.interval[1]
+    assert found.trust != "high"
+
+
+def test_ties_are_broken_at_random_without_loss():
+    random = np.random.default_rng(6)
+    x = random.normal(size=(1500, 2))
+    y = 0.8 * x + 0.6 * random.normal(size=x.shape)
+    grades = [np.digitize(rows, [-1.2, -0.3, 0.4, 1.3]).astype(float) for rows in (x, y)]
+    ranks = dithered(grades[0])
+    assert all(np.array_equal(np.sort(column), np.arange(1500)) for column in ranks.T)
+    higher = grades[0][:, None] > grades[0]
+    assert (ranks[:, None] > ranks)[higher].all()
+    # Of one column the table is exact; two columns share twice as much.
+    one = estimate(grades[0][:, 0], grades[1][:, 0])
+    assert one.estimator == "table"
+    both = automatic(*(np.hstack([rows, random.normal(size=(1500, 1)).round()]) for rows in grades))
+    assert "Ties were broken at random, which loses nothing." in both.reasons
+    assert both.interval[0] <= 2 * one.nats <= both.interval[1]
 
 
 def test_rows_whose_classes_alternate_are_drawn_as_well_as_shuffled_ones(monkeypatch):

@@ -33,6 +33,7 @@ from vergence.information.preprocessing import (
     Variable,
     categorical,
     checked,
+    dithered,
     evenly,
     gaussianized,
     one_hot,
@@ -53,6 +54,8 @@ PAIRS_PER_CELL = 5
 FEW_DUPLICATES = 0.01
 # More labels than this are values rather than classes.
 MOST_LABELS = 64
+# More values of a single column than this are grades or counts as likely as names.
+FEW_GRADES = 5
 # Names of version 0.1, in British spelling.
 FEWEST_IN_A_FOLD = 10  # pairs, for a test part to say anything
 OLD_NAMES = {"neighbours": "neighbors"}
@@ -139,9 +142,14 @@ def automatic(x: Rows, y: Rows, *, folds: int = 3, seed: int = 0) -> Information
     situation = Situation(notes, doubts, memory, folds, seed)
     if any(map(categorical, (x, y))) or max(duplicates(x), duplicates(y)) > FEW_DUPLICATES:
         return _discrete(x, y, situation)
+    return _numbers(x, y, situation)
+
+
+def _numbers(x: Rows, y: Rows, situation: Situation) -> Information:
+    """Rows with a density: with no more columns than the pairs allow, and separated where that helps."""
     (x, lost_x), (y, lost_y) = reduced("x", x), reduced("y", y)
-    x, y, unmixed_notes = unmixed(x, y)
-    found = _continuous(x, y, situation._replace(notes=(*notes, *unmixed_notes)))
+    x, y, notes = unmixed(x, y)
+    found = _continuous(x, y, situation._replace(notes=(*situation.notes, *notes)))
     return _at_least(found, *lost_x, *lost_y) if lost_x or lost_y else found
 
 
@@ -152,18 +160,41 @@ def _at_least(found: Information, *sentences: str) -> Information:
 
 
 def _discrete(x: Rows, y: Rows, situation: Situation) -> Information:
-    """Categories, or numbers with ties: a table, classifiers, or neighbors counted with ties."""
+    """Categories, or numbers with ties: a table, classifiers, neighbors counted with ties, or ties broken at random."""
     values = [len(np.unique(rows, axis=0)) for rows in (x, y)]
     kinds = categorical(x), categorical(y)
     if all(kinds) and values[0] * values[1] * PAIRS_PER_CELL <= len(x):
         return table(x, y, **situation.options("Both variables are categories: their table is counted."))
-    label_first = values[0] <= values[1]
-    label, numbers = (x, y) if label_first else (y, x)
+    label, numbers = (x, y) if values[0] <= values[1] else (y, x)
+    few = x.shape[1] + y.shape[1] <= NEIGHBOR_DIMENSIONS
     if categorical(label) and min(values) <= MOST_LABELS:
-        return _labeled(numbers, label, situation)
+        found = _labeled(numbers, label, situation)
+        graded = label.shape[1] == 1 and min(values) > FEW_GRADES and not few
+        return _surer(found, _untied(x, y, situation)) if graded else found
     corners = one_hot(x) if kinds[0] and not kinds[1] else x, one_hot(y) if kinds[1] and not kinds[0] else y
     tied = Doubt("moderate", "Rows repeat, so that neighbors are counted with ties.")
-    return neighbors(*corners, **situation._replace(doubts=(*situation.doubts, tied)).options())
+    if few:
+        return neighbors(*corners, **situation._replace(doubts=(*situation.doubts, tied)).options())
+    return _untied(x, y, situation)
+
+
+def _untied(x: Rows, y: Rows, situation: Situation) -> Information:
+    """The answer for ranks whose ties are broken at random, as for numbers with a density."""
+    doubt = Doubt("moderate", "Values repeat, so that their densities have steps.")
+    situation = situation._replace(
+        notes=(*situation.notes, "Ties were broken at random, which loses nothing."), doubts=(*situation.doubts, doubt)
+    )
+    x, y = dithered(x, seed=1), dithered(y, seed=2)
+    found = _numbers(x, y, situation)
+    for near in nearby(x, y) if found.estimator == "copula" else ():  # a Gaussian has no steps
+        found = not_below(found, near)
+    return found
+
+
+def _surer(first: Information, second: Information) -> Information:
+    """Of two answers that can miss but hardly invent, the one that is sure of more."""
+    best, other = (first, second) if first.interval[0] >= second.interval[0] else (second, first)
+    return replace(best, reasons=(*best.reasons, f"{other.estimator} found {other.nats:.3f} nats."))
 
 
 def _labeled(numbers: Rows, label: Rows, situation: Situation) -> Information:

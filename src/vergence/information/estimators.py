@@ -44,6 +44,8 @@ FEWEST_PAIRS, PAIRS_PER_COLUMN = 400, 20
 # With fewer for each product of two columns, of which there are about d^2 / 4, a dependence through products (such as a
 # random sign) is seen only if it is strong.
 PAIRS_PER_PRODUCT = 20
+# Below this, which classifier has the weight is chance.
+LITTLE_SEEN = 0.02
 # A copula that is not Gaussian misses a share of what it says: of much, it misses much.
 LITTLE = 0.3
 
@@ -224,14 +226,16 @@ def labels(
         raise ValueError("Neither variable is a label: one of them should take few values, ten pairs for each or more.")
     numbers, label = (y, codes(x)) if len(np.unique(x, axis=0)) < len(np.unique(y, axis=0)) else (x, codes(y))
     rows = evenly(len(label), MOST_PAIRS)
-    terms, gap, weights = label_information(gaussianized(numbers[rows]), label[rows], seed=seed)
-    error = float(terms.std()) * math.sqrt(inflation(terms, memory) / len(rows))
-    unseen, gap = float(terms.mean()), max(0.0, gap)
-    nats = unseen + SHARE_OF_GAP * gap
-    low, high = widened(nats, (unseen - BELOW * error, unseen + 2 * gap + ABOVE * error))
+    curve = label_information(gaussianized(numbers[rows]), label[rows], seed=seed)
+    error = float(curve.terms.std()) * math.sqrt(inflation(curve.terms, memory) / len(rows))
+    unseen = float(curve.terms.mean())
+    nats = unseen + SHARE_OF_GAP * curve.missed
+    low, high = widened(nats, (unseen - BELOW * error, unseen + 2 * curve.missed + ABOVE * error))
     high = min(high, max(label_entropy(label) + ABOVE * error, nats))
-    used = ", ".join(f"{name} {weight:.2f}" for name, weight in weights.items() if weight > 0.05)
+    used = ", ".join(f"{name} {weight:.2f}" for name, weight in curve.weights.items() if weight > 0.05)
     reasons = (*reasons, f"Classifiers predict the label on unseen pairs, pooled with the weights {used}.")
+    if curve.free > 0.5 and unseen > LITTLE_SEEN:
+        doubts = (*doubts, Doubt("moderate", "No model carries the answer, so more pairs may find more."))
     return answer(
         nats, (low, high), ceiling=kl_ceiling(len(rows)), estimator="labels", n=len(x),
         doubts=(*doubts, *few_pairs(len(rows), numbers.shape[1])), reasons=reasons,

@@ -2,10 +2,11 @@
 
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
+from scipy.special import ndtr, ndtri
 
 from vergence.information.preprocessing import Rows, evenly
 
@@ -15,6 +16,11 @@ PRIOR = 0.01
 MOST_CELLS = 16_000
 MOST_TREES = 200
 FOLDS = 5
+# The gain of a doubling as a share of the one before: a half where the loss falls as one over the pairs, as with a
+# model; the root of it where it falls as one over their root, as without; and at most so much, where four more gains
+# are still to come.
+RATIOS = (0.5, 0.71, 0.8)
+FREE = ("neighbors", "trees", "network")  # classifiers that follow no model
 
 
 def _quadratic_columns(x: Rows) -> Rows:
@@ -39,6 +45,40 @@ class _Quadratic:
 
     def predict_proba(self, x: Rows) -> np.ndarray:
         return self.model.predict_proba((_quadratic_columns(x) - self.mean) / self.scale)
+
+
+class _Ordered:
+    """A normal variable that columns and their squares predict, cut into the labels: for counts and grades."""
+
+    def fit(self, x: Rows, y: np.ndarray) -> "_Ordered":
+        from sklearn.linear_model import RidgeCV
+
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        below = np.cumsum(np.bincount(codes)) / len(y)
+        middle = below - np.diff(below, prepend=0) / 2
+        self.cuts = np.r_[-np.inf, ndtri(below[:-1]), np.inf]
+        columns = self._columns(x)
+        self.model = RidgeCV(np.logspace(-1, 4, 11)).fit(columns, ndtri(middle)[codes])
+        rest = ndtri(middle)[codes] - self.model.predict(columns)
+        self.scale = max(1e-3, rest.std())
+        return self
+
+    def predict_proba(self, x: Rows) -> np.ndarray:
+        away = (self.cuts - self.model.predict(self._columns(x))[:, None]) / self.scale
+        return np.diff(ndtr(away), axis=1)
+
+    def _columns(self, x: Rows) -> Rows:
+        return np.hstack([x, x**2 - 1])
+
+
+def _network(n: int) -> Any:
+    """Two small layers: they see a parity of three columns, which neither products nor trees do."""
+    from sklearn.neural_network import MLPClassifier
+
+    return MLPClassifier(
+        (64, 32), learning_rate_init=5e-3, alpha=1e-3, batch_size=max(1, min(128, n // 4)), max_iter=40,
+        early_stopping=True, n_iter_no_change=6, random_state=0,
+    )  # fmt: skip
 
 
 def _neighbors(n: int) -> Any:
@@ -74,22 +114,26 @@ CLASSIFIERS: dict[str, Callable[[int], object]] = {
     "products": lambda n: _Quadratic(),
     "neighbors": _neighbors,
     "trees": _trees,
+    "network": _network,
+    "ordered": lambda n: _Ordered(),
 }
 
 
 def pooled_terms(
-    x: Rows, labels: np.ndarray, *, folds: int = FOLDS, seed: int = 0
+    x: Rows, labels: np.ndarray, *, share: float = 1.0, folds: int = FOLDS, seed: int = 0
 ) -> tuple[np.ndarray, dict[str, float]]:
     """Each pair's log q(label | x) / p(label) on unseen pairs, for the best pool of classifiers, and its weights.
 
+    Classifiers learn from this ``share`` of the pairs outside a fold.
+
     A pool is the mean of the classifiers' probabilities with weights that maximize the likelihood of unseen labels;
-    four numbers are fitted to all pairs, so what they flatter is below 4 / n nats.
+    seven numbers are fitted to all pairs, so what they flatter is below 7 / n nats.
     """
     prior = (np.bincount(labels) / len(labels))[labels]
     chances = {"prior": prior}
     for name, make in CLASSIFIERS.items():
         found = np.empty(len(labels))
-        for train, test in _parts(labels, folds, seed):
+        for train, test in _parts(labels, folds, share, seed):
             found[test] = _chances(make, x[train], labels[train], x[test], labels[test])
         chances[name] = (1 - PRIOR) * found + PRIOR * prior
     names, table = list(chances), np.stack(list(chances.values()), axis=1)
@@ -97,14 +141,34 @@ def pooled_terms(
     return np.log(table @ weights / prior), dict(zip(names, weights.tolist(), strict=True))
 
 
-def label_information(x: Rows, labels: np.ndarray, *, seed: int = 0) -> tuple[np.ndarray, float, dict[str, float]]:
-    """The terms of all pairs with four fifths for training, what half as much training loses, and the weights.
+def still_missed(quarter: float, half: float, full: float, *, free: float = 0.0) -> float:
+    """What all pairs still miss: the rest of a geometric series of gains from doubling the pairs.
 
-    If the loss falls as one over the number of pairs, what half of them lose is what all of them still miss.
+    If the loss falls as one over the number of pairs, every doubling gains half as much as the one before, and what
+    all pairs miss is the last gain. Classifiers that follow no model (``free`` is their share) gain more slowly, and a
+    dependence that few pairs do not show at all, such as a parity, gains ever more.
     """
+    gain, before = max(0.0, full - half), max(1e-9, half - quarter)
+    least = (1 - free) * RATIOS[0] + free * RATIOS[1]
+    ratio = min(max(gain / before, least), RATIOS[2])
+    return gain * ratio / (1 - ratio)
+
+
+class Curve(NamedTuple):
+    """What classifiers say of every pair, what all pairs still miss, and the weight of those that follow no model."""
+
+    terms: np.ndarray
+    missed: float
+    free: float
+    weights: dict[str, float]
+
+
+def label_information(x: Rows, labels: np.ndarray, *, seed: int = 0) -> Curve:
+    """The terms of all pairs for the pool of classifiers, and what they miss, by training on fewer."""
     terms, weights = pooled_terms(x, labels, seed=seed)
-    half, _ = pooled_terms(x, labels, folds=-FOLDS, seed=seed)
-    return terms, float(terms.mean() - half.mean()), weights
+    quarter, half = (float(pooled_terms(x, labels, share=share, seed=seed)[0].mean()) for share in (0.25, 0.5))
+    free = sum(weights[name] for name in FREE)
+    return Curve(terms, still_missed(quarter, half, float(terms.mean()), free=free), free, weights)
 
 
 def label_entropy(labels: np.ndarray) -> float:
@@ -113,15 +177,14 @@ def label_entropy(labels: np.ndarray) -> float:
     return float(entropy(np.bincount(labels)))
 
 
-def _parts(labels: np.ndarray, folds: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Stratified folds; with negative folds, only half of the rest is for training."""
+def _parts(labels: np.ndarray, folds: int, share: float, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Stratified folds, and a share of the rest of each for training."""
     from sklearn.model_selection import StratifiedKFold
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a label rarer than the folds is merely unevenly spread
-        splitter = StratifiedKFold(abs(folds), shuffle=True, random_state=seed)
-        for train, test in splitter.split(labels, labels):
-            yield (train if folds > 0 else train[evenly(len(train), len(train) // 2)]), test
+        for train, test in StratifiedKFold(folds, shuffle=True, random_state=seed).split(labels, labels):
+            yield train[evenly(len(train), int(share * len(train)))], test
 
 
 def _chances(make: Callable[[int], Any], x: np.ndarray, y: np.ndarray, to: np.ndarray, asked: np.ndarray) -> np.ndarray:

@@ -85,6 +85,17 @@ def gaussianized(rows: Rows) -> Rows:
     return ndtri(rankdata(rows, axis=0) / (len(rows) + 1))
 
 
+def dithered(rows: Rows, *, seed: int = 0) -> Rows:
+    """Every column replaced by its ranks, ties broken at random.
+
+    Noise within the steps of a column, independent of all else, can be undone, so the information stays as it was;
+    but then the rows have a density.
+    """
+    noise = np.random.default_rng(seed).random(rows.shape)
+    order = np.argsort(np.lexsort((noise, rows), axis=0), axis=0)
+    return order.astype(np.float64)
+
+
 class Described(NamedTuple):
     """What a critic sees of one variable: Gaussianized columns, the same turned by the radius, and the radius."""
 
