@@ -241,7 +241,7 @@ def test_repeated_rows_are_said_and_counted_with_ties():
     pairs = correlated_gaussians(800, nats=0.7)
     rounded = (pairs.x * 4).round(), (pairs.y * 4).round()
     found = estimate(*rounded)
-    assert any("repeat" in reason or "categories" in reason for reason in found.reasons)
+    assert any(word in reason for reason in found.reasons for word in ("repeat", "categories", "Ties"))
     assert found.nats == pytest.approx(0.7, abs=0.15)
 
 

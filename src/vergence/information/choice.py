@@ -166,14 +166,13 @@ def _discrete(x: Rows, y: Rows, situation: Situation) -> Information:
     if all(kinds) and values[0] * values[1] * PAIRS_PER_CELL <= len(x):
         return table(x, y, **situation.options("Both variables are categories: their table is counted."))
     label, numbers = (x, y) if values[0] <= values[1] else (y, x)
-    few = x.shape[1] + y.shape[1] <= NEIGHBOR_DIMENSIONS
     if categorical(label) and min(values) <= MOST_LABELS:
         found = _labeled(numbers, label, situation)
-        graded = label.shape[1] == 1 and min(values) > FEW_GRADES and not few
+        graded = label.shape[1] == 1 and min(values) > FEW_GRADES
         return _surer(found, _untied(x, y, situation)) if graded else found
     corners = one_hot(x) if kinds[0] and not kinds[1] else x, one_hot(y) if kinds[1] and not kinds[0] else y
     tied = Doubt("moderate", "Rows repeat, so that neighbors are counted with ties.")
-    if few:
+    if x.shape[1] + y.shape[1] <= NEIGHBOR_DIMENSIONS:
         return neighbors(*corners, **situation._replace(doubts=(*situation.doubts, tied)).options())
     return _untied(x, y, situation)
 
@@ -192,9 +191,11 @@ def _untied(x: Rows, y: Rows, situation: Situation) -> Information:
 
 
 def _surer(first: Information, second: Information) -> Information:
-    """Of two answers that can miss but hardly invent, the one that is sure of more."""
-    best, other = (first, second) if first.interval[0] >= second.interval[0] else (second, first)
-    return replace(best, reasons=(*best.reasons, f"{other.estimator} found {other.nats:.3f} nats."))
+    """Of two answers that can miss but hardly invent, the one sure of more; of equally sure ones the narrower."""
+    pair = sorted((first, second), key=lambda found: -found.interval[0])
+    if pair[0].interval[0] - pair[1].interval[0] <= max(0.05, 0.1 * abs(pair[0].interval[0])):
+        pair = sorted(pair, key=lambda found: found.interval[1] - found.interval[0])
+    return replace(pair[0], reasons=(*pair[0].reasons, f"{pair[1].estimator} found {pair[1].nats:.3f} nats."))
 
 
 def _labeled(numbers: Rows, label: Rows, situation: Situation) -> Information:
