@@ -96,7 +96,7 @@ class ViewRanking:
         """The answer; without labels, that there is none."""
         if not self.labeled:
             return (
-                "EXPERIMENTAL: without labels no set is recommended. The order below is that of a score that misleads."
+                "EXPERIMENTAL: without labels no set is recommended. The order is that of a score that often misleads."
             )
         best, score = self.best, self.best.tried.last
         measured = f"{self.measure} {score.score:.3f} [{score.interval[0]:.3f}, {score.interval[1]:.3f}]"
@@ -170,10 +170,11 @@ class ViewRanking:
     def table(self) -> str:
         """The order as text: the score of the last rung a set reached, and how far it is behind the best there."""
         width = max(len(row.name) for row in self.sets)
-        lines = [f"{'':>3} {'set':<{width}}  steps  {self.measure:<24}  behind the best       1 - sigma  mixed"]
+        lines = [f"{'':>3} {'set':<{width}}  steps  {self.measure:<24}  behind the first      1 - sigma"]
+        lines[0] += "  mixed" * self.labeled
         for place, row in enumerate(self.sets, 1):
             last, (low, high) = row.tried.last, row.tried.last.interval
-            theory = row.described and f"{row.described.score:9.3f}  {row.described.mixed:5.1%}"
+            theory = row.described and f"{row.described.score:9.3f}" + f"  {row.described.mixed:5.1%}" * self.labeled
             lines.append(
                 f"{place:>3} {row.name:<{width}}  {last.steps:5d}  {f'{last.score:.3f} [{low:.3f}, {high:.3f}]':<24}  "
                 f"{spoken_gap(row.tried):20}  {theory or ''}".rstrip()
@@ -181,7 +182,8 @@ class ViewRanking:
         return "\n".join(lines)
 
     def __str__(self) -> str:
-        theory = "1 - sigma and mixed describe a set, they do not recommend it." if self.best.described else ""
+        numbers = "1 - sigma and mixed" if self.labeled else "The numbers 1 - sigma"
+        theory = f"{numbers} describe a set, they do not recommend it." if self.best.described else ""
         lines = [
             self.sentence,
             "",

@@ -152,7 +152,8 @@ def _usable(samples: Samples) -> tuple[Tensor | None, tuple[str, ...]]:
 def _changes(samples: Samples, x: Tensor, total: int) -> tuple[str, ...]:
     notes = []
     if total > len(samples) + len(samples.skipped):
-        notes.append(f"{len(samples):,} of {total:,} training samples, drawn evenly from all classes.")
+        among = "" if samples.labels is None else " from all classes"
+        notes.append(f"{len(samples):,} of {total:,} training samples, drawn evenly{among}.")
     if samples.skipped:
         notes.append(f"{len(samples.skipped)} files could not be read, the first: {': '.join(samples.skipped[0])}.")
     if tuple(x.shape[1:]) != samples.shape:
