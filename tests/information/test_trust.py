@@ -7,8 +7,10 @@ import pytest
 from scipy.stats import entropy
 
 from vergence.information import ESTIMATORS, Estimate, Information, estimate, info_nce
+from vergence.information.agreement import nearby
 from vergence.information.answers import Doubt, Trust, answer
 from vergence.information.choice import automatic
+from vergence.information.estimators import neighbors
 from vergence.information.labels import label_entropy, pooled_terms, still_missed
 from vergence.information.preprocessing import dithered, evenly
 from vergence.information.samplers import correlated_gaussians, labeled_mixture
@@ -189,6 +191,14 @@ def test_ties_are_broken_at_random_without_loss():
     both = automatic(*(np.hstack([rows, random.normal(size=(1500, 1)).round()]) for rows in grades))
     assert "Ties were broken at random, which loses nothing." in both.reasons
     assert both.interval[0] <= 2 * one.nats <= both.interval[1]
+
+
+def test_neighbors_are_asked_of_the_columns_that_matter_even_among_few():
+    random = np.random.default_rng(12)
+    x = random.normal(size=(1500, 3))
+    y = np.floor(1.5 * x[:, :1]) + 0.2 * random.normal(size=(1500, 1))  # steps, which no critic follows
+    alone = neighbors(x[:, :1], y)
+    assert alone.nats in [near.nats for near in nearby(x, y)]
 
 
 def test_rows_whose_classes_alternate_are_drawn_as_well_as_shuffled_ones(monkeypatch):

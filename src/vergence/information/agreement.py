@@ -32,10 +32,14 @@ def nearby(x: Rows, y: Rows) -> list[Information]:
     if len(pairs) > 1 and any(map(_independent, (x, y))):
         found.append(added_neighbors([(x[:, [i]], y[:, [j]]) for i, j in pairs]))
     found += _of_a_product(gaussianized(x), gaussianized(y))
-    if x.shape[1] + y.shape[1] > NEAR_DIMENSIONS:
-        most = NEAR_DIMENSIONS // 2
-        x, y = x[:, relevant(strength, 0, most=most)], y[:, relevant(strength, 1, most=most)]
-    return [*found, neighbors(x, y)] if x.shape[1] and y.shape[1] else found
+    d = x.shape[1] + y.shape[1]
+    if d <= NEAR_DIMENSIONS:
+        found.append(neighbors(x, y))
+    most = d if d <= NEAR_DIMENSIONS else NEAR_DIMENSIONS // 2
+    keep = relevant(strength, 0, most=most), relevant(strength, 1, most=most)
+    if all(map(len, keep)) and len(keep[0]) + len(keep[1]) < d:  # inert columns cost neighbors much
+        found.append(neighbors(x[:, keep[0]], y[:, keep[1]]))
+    return found
 
 
 def _of_a_product(x: Rows, y: Rows) -> list[Information]:
