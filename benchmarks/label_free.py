@@ -137,7 +137,7 @@ def foreign() -> Iterator[Row]:
     for data in ("digits", *CHOSEN_ON):
         settings = config.Config(data=data, method="random", encoder="convnet", batch=64, limit=SAMPLES)
         parts, held_out = assembly.assemble(settings), held_out_of(data)
-        for number, known in itertools.product((0, 1), (True, False)):
+        for number, known in ((0, True), (1, True), (0, False)):
             stages = Stages(number, pretrained=known)
             train = features.extract(stages, parts.samples, parts.recipe)
             test = features.extract(stages, held_out, parts.recipe, branches=(stages, stages))
