@@ -5,12 +5,14 @@
     python benchmarks/methods.py RUNS --epochs 5                      another budget, kept apart from the others
     python benchmarks/methods.py RUNS --change '{"encoder": "vit"}'   with other settings, and named after them
     python benchmarks/methods.py RUNS --further                       judged by further training images, to choose by
+    python benchmarks/methods.py RUNS --samples 3000                  fewer training images, to compare in a minute
     python benchmarks/methods.py RUNS --publish                       the tables of all rows, into the documents
 
 A row is written to RUNS as soon as it is measured, and rows that are there are not measured again. Data: 10,000
 training images of CIFAR-10 and of MNIST, 1,000 a class, and 2,000 held-out ones. Set VERGENCE_DATA to a folder that has
 them, or let them be fetched. Minutes are of one processor core. The captions that CLIP reads name the class. Rows that
-the page has and RUNS has not, or with fewer seeds, stay on the page; what --further measured is not published.
+the page has and RUNS has not, or with fewer seeds, stay on the page; what --further and --samples measured is not
+published.
 """
 
 import argparse
@@ -73,6 +75,7 @@ def main() -> None:
     parser.add_argument(
         "--change", type=json.loads, default={}, metavar="JSON", help="settings of the config to change"
     )
+    parser.add_argument("--samples", type=int, default=SAMPLES, help="training images")
     parser.add_argument("--further", action="store_true", help="judge by 2,000 further training images")
     parser.add_argument("--publish", action="store_true")
     options = parser.parse_args()
@@ -85,9 +88,11 @@ def main() -> None:
         if method in GRAY.get(data, ()):
             continue
         name = named(method, options.change)
-        path = options.folder / f"{data}-{_plain(name)}{'-further' * options.further}-{options.epochs}-{seed}.json"
+        fewer = f"-{options.samples}" * (options.samples != SAMPLES) + "-further" * options.further
+        path = options.folder / f"{data}-{_plain(name)}{fewer}-{options.epochs}-{seed}.json"
         if not path.exists():
-            row = measured(data, method, options.change, seed=seed, epochs=options.epochs, further=options.further)
+            given = {"seed": seed, "epochs": options.epochs, "further": options.further, "samples": options.samples}
+            row = measured(data, method, options.change, **given)
             path.write_text(json.dumps(row) + "\n", encoding="utf-8")
             print(json.dumps(row), flush=True)
 
@@ -102,15 +107,17 @@ def named(method: str, change: dict[str, Any]) -> str:
     return ", ".join([method, *[f"{key} {value}" for key, value in flat.items()]])
 
 
-def measured(data: str, method: str, change: dict[str, Any], *, seed: int, epochs: int, further: bool) -> Row:
+def measured(
+    data: str, method: str, change: dict[str, Any], *, seed: int, epochs: int, further: bool, samples: int = SAMPLES
+) -> Row:
     """Train a method and measure what it learned on held-out samples, or on further training samples."""
     own = "random" if method in REFERENCES else method
     encoder = METHODS[own].encoder  # masked images need a ViT
     settings = config.given(config.Config(
         data=data, method=own, views=REFERENCES.get(method, "auto"), epochs=epochs, batch=BATCH[data], seed=seed,
-        encoder="convnet" if encoder == "auto" else encoder, watching=config.Watching(every=0), limit=SAMPLES,
+        encoder="convnet" if encoder == "auto" else encoder, watching=config.Watching(every=0), limit=samples,
     ), **change)  # fmt: skip
-    parts = assembly.assemble(settings, captioned(data, "train"))
+    parts = assembly.assemble(settings, captioned(data, "train", samples))
     began = time.process_time()
     optimizer = optimizers.optimizer(parts.learner, parts.config.optim)
     losses = [step.loss for step in loop.fit(parts.learner, optimizer, parts.samples, parts.recipe, parts.config)]
@@ -118,7 +125,7 @@ def measured(data: str, method: str, change: dict[str, Any], *, seed: int, epoch
     train, test = made(parts, captioned(data, "further" if further else "test"), raw=method.startswith(RAW))
     arrays = (train.h, train.labels, test.h, test.labels)
     row: Row = {"data": data, "method": named(method, change), "seed": seed, "epochs": epochs, "minutes": minutes}
-    row |= {"further": True} if further else {}
+    row |= {"apart": True} if further or samples != SAMPLES else {}
     row |= {"probe": evaluation.linear_probe(*arrays).accuracy, "knn": evaluation.knn(*arrays).accuracy}
     row |= {"center": evaluation.nearest_center(*arrays).accuracy, "rank": effective_rank(test.h)}
     if test.z1 is not None and test.z2 is not None:
@@ -135,12 +142,12 @@ def scored(test: features.Features) -> dict[str, float]:
 
 
 @cache
-def captioned(data: str, split: str) -> Samples:
+def captioned(data: str, split: str, samples: int = SAMPLES) -> Samples:
     """The samples of a data set with the caption that CLIP's authors give to a class (Sec. 3.1.4)."""
-    samples = more(data) if split == "further" else load(data, split=split, limit=SAMPLES)
-    assert samples.labels is not None
-    captions = [f"a photo of a {samples.classes[label]}" for label in samples.labels]
-    return replace(samples, captions=tokenized(captions, length=8))
+    found = more(data) if split == "further" else load(data, split=split, limit=samples)
+    assert found.labels is not None
+    captions = [f"a photo of a {found.classes[label]}" for label in found.labels]
+    return replace(found, captions=tokenized(captions, length=8))
 
 
 def more(data: str) -> Samples:
@@ -165,7 +172,7 @@ def publish(rows: list[Row]) -> None:
     """Put the tables where the page has its marks, and the figures beside it; the words around them are a person's."""
     before, _, rest = PAGE.read_text(encoding="utf-8").partition("<!-- measured -->\n")
     old, end, after = rest.partition("<!-- /measured -->")
-    new = tabled([row for row in rows if not row.get("further")])
+    new = tabled([row for row in rows if not row.get("apart")])
     lines = "\n".join(
         line for chosen in merged(read(old), new).items() for line in section(*chosen, draw=chosen[0] in new)
     )
