@@ -41,6 +41,18 @@ def test_a_collapse_to_uniform_has_the_entropy_log_k_and_is_a_fault():
     assert "prototype collapse" in [finding.fault for finding in found.findings]
 
 
+def test_codes_without_contrast_are_sharpened_by_epsilon_which_dino_has_not():
+    advised = {
+        objective: next(
+            finding.override
+            for finding in diagnose(**run("uniform"), objective=objective).findings
+            if finding.fault == "prototype collapse"
+        )
+        for objective in ("swav", "dino")
+    }
+    assert advised == {"swav": "--objective.epsilon 0.01", "dino": None}
+
+
 def test_other_objectives_have_no_prototypes():
     found = measure(**run("clusters"), objective="nt_xent", hyperparameters={})
     assert "teacher_entropy" not in found

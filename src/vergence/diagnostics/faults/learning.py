@@ -217,10 +217,11 @@ def temperature_too_high(reading: Thermometer) -> Finding | None:
 
 
 @fault("learning", order=36)
-def prototype_collapse(assigned: Assigned) -> Finding | None:
+def prototype_collapse(assigned: Assigned, reading: Thermometer) -> Finding | None:
     """All rows are assigned to one prototype, or every row to all of them alike: DINO's and SwAV's two collapses."""
-    most = math.log(assigned.prototypes)
-    used = math.exp(assigned.teacher_together)
+    override: str | None = None
+    most, used = math.log(assigned.prototypes), math.exp(assigned.teacher_together)
+    codes = "epsilon" in reading.hyperparameters  # of SwAV, whose teacher is a batch of codes
     if used < ONE_PROTOTYPE:
         sentence = f"Rows use {used:.1f} of {assigned.prototypes} prototypes: all say the same."
         advice = "Raise the teacher's temperature, or center more slowly; use more samples in a batch."
@@ -229,10 +230,12 @@ def prototype_collapse(assigned: Assigned) -> Finding | None:
             f"The teacher's entropy is {assigned.teacher:.2f} of at most {most:.2f} nats: every row is assigned to all "
             f"{assigned.prototypes} prototypes alike."
         )
-        advice = "Lower the teacher's temperature, or train longer: a fresh encoder shows this too."
+        sharpen = "Lower the epsilon of the codes" if codes else "Lower the teacher's temperature"
+        advice = f"{sharpen}, or train longer: a fresh encoder shows this too."
+        override = "--objective.epsilon 0.01" if codes else None
     else:
         return None
-    return Finding("prototype collapse", "learning", sentence, "teacher_entropy", advice)
+    return Finding("prototype collapse", "learning", sentence, "teacher_entropy", advice, override=override)
 
 
 @fault("learning", order=103)
