@@ -240,16 +240,17 @@ def report(rows: list[Row]) -> None:
     }
     both = {**singles, **pairs}
     counts = {data: sum(row["data"] == data for row in rows) for data in (*CHOSEN_ON, *TESTED_ON)}
-    names = " | ".join(f"{data} ({count})" for data, count in counts.items())
-    print(f"{len(rows)} encoders\n\n| score | {names} | wrong pairs, chosen on | {' | '.join(TESTED_ON)} |")
-    print("|---|" + "---:|" * (len(CHOSEN_ON) + 2 * len(TESTED_ON) + 1))
+    tested = [data for data in TESTED_ON if counts[data]]
+    names = " | ".join(f"{data} ({counts[data]})" for data in (*CHOSEN_ON, *tested))
+    headings = " | ".join(f"wrong pairs, {data}" for data in ("chosen on", *tested))
+    print(f"{len(rows)} encoders\n\n| score | {names} | {headings} |")
+    print("|---|" + "---:|" * (len(CHOSEN_ON) + 2 * len(tested) + 1))
     means = {key: np.nanmean([agreement(rows, both[key], data) for data in CHOSEN_ON]) for key in both}
-    best = max(pairs, key=means.__getitem__)
-    for key in (*sorted(singles, key=lambda key: -means[key]), best):
-        cells = [f"{agreement(rows, both[key], data):.2f}" for data in (*CHOSEN_ON, *TESTED_ON)]
-        errors = [f"{wrong(rows, both[key], group):.0%}" for group in (CHOSEN_ON, *[(data,) for data in TESTED_ON])]
+    for key in (*sorted(singles, key=lambda key: -means[key]), max(pairs, key=means.__getitem__)):
+        cells = [f"{agreement(rows, both[key], data):.2f}" for data in (*CHOSEN_ON, *tested)]
+        errors = [f"{wrong(rows, both[key], group):.0%}" for group in (CHOSEN_ON, *[(data,) for data in tested])]
         print(f"| {key} | {' | '.join([*cells, *errors])} |")
-    print(f"\nChosen on {', '.join(CHOSEN_ON)}: {best}.")
+    print(f"\nChosen on {', '.join(CHOSEN_ON)}: {max(both, key=means.__getitem__)}.")
 
 
 def agreement(rows: list[Row], score: np.ndarray, data: str) -> float:
