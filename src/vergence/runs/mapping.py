@@ -6,6 +6,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from io import BytesIO
 from itertools import pairwise
 from multiprocessing import get_context
@@ -21,7 +22,6 @@ from vergence.data.shards.places import expanded
 from vergence.data.shards.records import Damaged, Roles
 from vergence.diagnostics import merging
 from vergence.diagnostics.merging import State
-from vergence.runs.memory import keep_freed_memory
 
 Engine = Literal["processes", "ray"]
 CHUNK = 32_768  # rows in memory at once in each process
@@ -70,7 +70,6 @@ def shard_files(target: Any) -> list[str]:
 
 def state_of(pieces: Sequence[Piece], *, drop_nan: bool = False) -> State:
     """The state of the rows of some pieces, read one after the other."""
-    keep_freed_memory()
     state, waiting = None, list[State]()
     for file, number in pieces:
         for start, rows, labels in _chunks(file, number):
@@ -147,15 +146,13 @@ def _of_row_group(file: str, number: int) -> Iterator[tuple[int, torch.Tensor, A
         roles = tables.roles_of(schema, file)
         if roles.form != "array":
             raise ValueError(f"{file} has no column of embeddings; it has {', '.join(schema.names)}.")
-        records = tables.opened(Path(file), number, roles)
+        for records in tables.in_batches(Path(file), number, replace(roles, key=""), CHUNK):  # names are not read
+            if records.arrays is None or records.arrays.ndim != 2:
+                raise ValueError(f"{file}: the lists in column {roles.data} differ in length; expected one length.")
+            labels = records.table.column(roles.label).to_numpy(zero_copy_only=False) if roles.label else None
+            yield records.first, torch.from_numpy(np.array(records.arrays, np.float32)), labels
     except Damaged as error:
         raise ValueError(f"{file}: {error}.") from None
-    if records.arrays is None or records.arrays.ndim != 2:
-        raise ValueError(f"{file}: the lists in column {roles.data} differ in length; expected one length.")
-    labels = records.table.column(roles.label).to_numpy(zero_copy_only=False) if roles.label else None
-    for start in range(0, len(records), CHUNK):
-        rows = torch.from_numpy(np.asarray(records.arrays[start : start + CHUNK], np.float32).copy())
-        yield records.first + start, rows, None if labels is None else labels[start : start + CHUNK]
 
 
 def _finite(

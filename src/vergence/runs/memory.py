@@ -6,7 +6,7 @@ from functools import cache
 
 # Of mallopt(3): freed memory at the top of the heap that is kept, and the least size that is mapped by itself.
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
-KEPT, MAPPED = 2**29, 2**28  # bytes
+KEPT, MAPPED = 2**29, 2**25  # bytes; larger blocks in the heap would leave holes in it
 
 
 @cache

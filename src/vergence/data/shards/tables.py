@@ -6,6 +6,7 @@ of numbers together are one vector.
 """
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -70,21 +71,47 @@ class TableRecords:
 def opened(path: Path, piece: int, roles: Roles) -> TableRecords:
     """One row group of a file, only the columns that are used."""
     file = _file(path)
-    first = sum(file.metadata.row_group(number).num_rows for number in range(piece))
-    names = file.schema_arrow.names
-    chosen = [name for name in names if is_number(file.schema_arrow.field(name).type)] if roles.data == NUMBERS else []
-    chosen = chosen or [roles.data]
-    key = next((name for name in KEYS if name in names), "")
-    columns = list(dict.fromkeys(name for name in (*chosen, roles.label, roles.caption, key) if name))
-    missing = [name for name in columns if name not in names]
-    if missing:
-        raise Damaged(f"there is no column {missing[0]!r}; it has {', '.join(names)}")
+    values, columns = _columns(file.schema_arrow, roles)
     try:
-        table = file.read_row_group(piece, columns=columns, use_threads=False)
+        table = file.read_row_group(piece, columns=columns, use_threads=False).combine_chunks()
     except Exception as error:  # damaged pages may raise anything
         raise Damaged(f"row group {piece} cannot be read: {_short(error)}") from None
-    values = [name for name in chosen if name != roles.label]
-    return TableRecords(table.combine_chunks(), str(path), first, _arrays(table, values, roles))
+    return TableRecords(table, str(path), _first_row(file, piece), _arrays(table, values, roles))
+
+
+def in_batches(path: Path, piece: int, roles: Roles, rows: int) -> Iterator[TableRecords]:
+    """One row group of a file, at most ``rows`` at a time: the others are not decoded yet."""
+    import pyarrow
+
+    file = _file(path)
+    values, columns = _columns(file.schema_arrow, roles)
+    first = _first_row(file, piece)
+    batches = file.iter_batches(rows, row_groups=[piece], columns=columns, use_threads=False)
+    while True:
+        try:
+            table = pyarrow.Table.from_batches([next(batches)])
+        except StopIteration:
+            return
+        except Exception as error:  # damaged pages may raise anything
+            raise Damaged(f"row group {piece} cannot be read: {_short(error)}") from None
+        yield TableRecords(table, str(path), first, _arrays(table, values, roles))
+        first += len(table)
+
+
+def _columns(schema: Any, roles: Roles) -> tuple[list[str], list[str]]:
+    """The columns that make a sample, and all that are read: the others are labels, captions and names."""
+    numbers = [name for name in schema.names if is_number(schema.field(name).type)] if roles.data == NUMBERS else []
+    chosen = numbers or [roles.data]
+    key = roles.key if roles.key in schema.names else ""
+    columns = list(dict.fromkeys(name for name in (*chosen, roles.label, roles.caption, key) if name))
+    missing = [name for name in columns if name not in schema.names]
+    if missing:
+        raise Damaged(f"there is no column {missing[0]!r}; it has {', '.join(schema.names)}")
+    return [name for name in chosen if name != roles.label], columns
+
+
+def _first_row(file: Any, piece: int) -> int:
+    return sum(file.metadata.row_group(number).num_rows for number in range(piece))
 
 
 def listed(path: Any, data: str = "") -> Listing:
@@ -174,7 +201,8 @@ def stacked(table: Any, column: str) -> np.ndarray | None:
     """A column of lists, nested or not, as one array; ``None`` where they differ in length or some are missing."""
     import pyarrow
 
-    values = table.column(column).combine_chunks()
+    chunks = table.column(column)
+    values = chunks.chunk(0) if chunks.num_chunks == 1 else chunks.combine_chunks()  # which copies
     if values.null_count or not table.num_rows:
         return None
     shape: list[int] = []
