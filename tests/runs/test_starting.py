@@ -144,9 +144,9 @@ def test_a_pattern_that_matches_nothing_is_refused(first):
         freeze(begun(first).learner, ("stem",))
 
 
-def test_a_run_with_a_start_takes_a_tenth_of_the_rate_unless_one_is_given():
+def test_a_run_with_a_start_takes_a_hundredth_of_the_rate_unless_one_is_given():
     own = configs.with_own_rate(Config()).optim.rate
-    assert configs.with_own_rate(Config(start="w.pth")).optim.rate == pytest.approx(own / 10)
+    assert configs.with_own_rate(Config(start="w.pth")).optim.rate == pytest.approx(own / 100)
     assert configs.with_own_rate(Config(start="random")).optim.rate == own
 
 

@@ -67,9 +67,10 @@ def changes(
         yield from _accuracies(before, after, train_labels, test_labels)
     first, second = (_alignments(side.views) for side in (before, after))
     moved = estimate.mean((second - first).double().numpy())
-    yield _change(
-        "alignment", float(first.mean()), float(second.mean()), moved, "", "distance of two views; 0 is equal"
-    )
+    if bool(first.any()) or bool(second.any()):  # views that differ by dropout are equal where it is off
+        yield _change(
+            "alignment", float(first.mean()), float(second.mean()), moved, "", "distance of two views; 0 is equal"
+        )
     for name, measure, meaning in (
         ("uniformity", lambda h: float(uniformity(h)), "how evenly the sphere is covered; lower is more evenly"),
         ("effective rank", effective_rank, "directions in use"),
