@@ -65,6 +65,17 @@ def test_pooling_takes_the_state_it_names():
     assert pooled(states, real, "mean").tolist() == [[1, 2], [8, 9]]
 
 
+def test_rows_in_pieces_of_one_length_are_encoded_as_the_whole_batch_is():
+    draw = torch.Generator().manual_seed(0)
+    lengths = torch.randint(1, 13, (50,), generator=draw)
+    tokens = torch.randint(1, 50, (50, 12), generator=draw) * (torch.arange(12) < lengths[:, None])
+    encoder, widths = made("transformer", dropout=0.0), []
+    expected = encoder.eval()(tokens)
+    encoder.blocks[0].register_forward_pre_hook(lambda _, given: widths.append(given[0].shape[:2].numel()))
+    torch.testing.assert_close(encoder.train()(tokens), expected, rtol=1e-4, atol=1e-6)
+    assert sum(widths) < 1.35 * int(lengths.sum()) < 0.85 * tokens.numel()
+
+
 def test_special_tokens_stand_around_each_text():
     ids, real = with_special(torch.tensor([[6, 7, 0], [6, 7, 8]]), [101], [102])
     assert ids.tolist() == [[101, 5, 6, 102, 0], [101, 5, 6, 7, 102]]

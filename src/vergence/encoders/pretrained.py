@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vergence.encoders.text_transformer import POOLINGS, pooled
+from vergence.encoders.text_transformer import POOLINGS, by_length, pooled
 from vergence.tables import UnknownName
 
 FLAGS = {  # how sentence-transformers writes the pooling of a model down
@@ -37,6 +37,9 @@ class Pretrained(nn.Module):
         if x.is_floating_point():
             return self.model(pixel_values=x).last_hidden_state.mean(1)
         self._check(x)
+        return by_length(self._encoded, x) if self.training else self._encoded(x)
+
+    def _encoded(self, x: Tensor) -> Tensor:
         ids, real = with_special(x, self.before, self.behind)
         states = self.model(input_ids=ids, attention_mask=real.long()).last_hidden_state
         found = pooled(states, real, self.pooling)

@@ -1,5 +1,7 @@
 """A small transformer over tokens, to be trained from scratch."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -8,6 +10,7 @@ from vergence.encoders.text_bag import VOCABULARY
 from vergence.tables import UnknownName
 
 PADDING = 0
+PIECE = 16  # texts of about one length that are encoded together
 POOLINGS = ("mean", "first", "last")
 POSITIONS = ("rotary", "learned", "none")
 BASE = 10_000.0  # the longest wave of rotary positions, in tokens over 2 pi (Su et al., Sec. 3.2.2)
@@ -60,6 +63,9 @@ class TextTransformer(nn.Module):
         self.width, self.pooling = width, pooling
 
     def forward(self, tokens: Tensor) -> Tensor:
+        return by_length(self._encoded, tokens) if self.training else self._encoded(tokens)
+
+    def _encoded(self, tokens: Tensor) -> Tensor:
         real = tokens != PADDING
         real = real | (torch.arange(tokens.shape[1], device=tokens.device) == 0)  # a row has a place to look at
         x = self.tokens(tokens)
@@ -69,6 +75,20 @@ class TextTransformer(nn.Module):
         for block in self.blocks:
             x = block(x, real)
         return pooled(self.norm(x), real, self.pooling)
+
+
+def by_length(encode: Callable[[Tensor], Tensor], tokens: Tensor) -> Tensor:
+    """Rows encoded in pieces of about one length each, so that a processor computes little padding, in their order.
+
+    Pairs of sentences cannot both be in batches of one length: of the books' next sentences 38 % of a batch of 256 is
+    padding, and 4 % in pieces of 16. An accelerator is faster with the whole batch, and a compiler wants one graph.
+    """
+    if tokens.device.type != "cpu" or len(tokens) <= PIECE or torch.compiler.is_compiling():
+        return encode(tokens)
+    lengths = (tokens != PADDING).sum(1).clamp(min=1)
+    order = lengths.argsort(stable=True)
+    made = torch.cat([encode(tokens[rows, : int(lengths[rows[-1]])]) for rows in order.split(PIECE)])
+    return made[order.argsort()]
 
 
 def pooled(states: Tensor, real: Tensor, pooling: str) -> Tensor:
