@@ -50,6 +50,17 @@ def test_a_bag_is_the_mean_of_weighted_vectors():
     torch.testing.assert_close(encoder(torch.tensor([[7, 7, 9, 0]]))[0], expected)
 
 
+def test_the_plain_mean_stands_beside_the_weighted_one_and_in_the_table():
+    encoder = made("bag", plain=0.5)
+    encoder.tokens.measure(torch.full((50,), 3), 99)
+    tokens = torch.tensor([[7, 7, 9, 0]])
+    vectors = encoder.tokens.vectors.weight[torch.tensor([7, 7, 9])].mean(0)
+    expected = torch.cat([math.log(100 / 4) * vectors, 0.5 * vectors])
+    torch.testing.assert_close(encoder(tokens)[0], expected)
+    torch.testing.assert_close(encoder.table(50)[torch.tensor([7, 7, 9])].mean(0), expected)
+    assert encoder.width == len(expected)
+
+
 def test_only_rows_of_the_batch_have_a_gradient():
     encoder = made("bag").train()
     encoder(torch.tensor([[3, 4, 0], [4, 9, 9]])).sum().backward()

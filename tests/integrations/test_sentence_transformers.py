@@ -12,7 +12,7 @@ library = pytest.importorskip("sentence_transformers")
 TEXTS = ["A man is playing a guitar.", "Someone plays music, loudly!", "Café", "the sea " * 100]
 WORDS = "sea ship whale captain storm wind night lamp door letter house garden tree river stone".split()  # noqa: SIM905
 ENCODERS = {
-    "bag": {"method": "align_uniform", "encoder": "bag", "backbone": {"width": 16}},
+    "bag": {"method": "align_uniform", "encoder": "bag", "backbone": {"width": 16, "plain": 0.5}},
     "gru": {"method": "quick_thought", "encoder": "bigru", "backbone": {"hidden": 8, "embedding": 8}},
     "transformer": {"method": "simcse", "encoder": "transformer", "backbone": {"width": 16, "depth": 1, "heads": 2}},
 }

@@ -54,6 +54,7 @@ GLOSSARY = {
     "zero_init": "start every residual block as its shortcut",
     "vocabulary": "number of different tokens, padding included; 0 for as many as the tokenizer has",
     "embedding": "width of a token's embedding",
+    "plain": "what the mean without weights, beside the weighted one, is multiplied by; 0 leaves it out",
     "weighted": "give each token a learned weight that starts at its inverse document frequency",
     "pooling": "which states are the representation: mean, first or last",
     "positions": "how places of tokens are told: rotary, learned or none",

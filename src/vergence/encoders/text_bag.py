@@ -43,34 +43,54 @@ class TokenVectors(nn.Module):
 
 
 class Bag(nn.Module):
-    """The mean of weighted token vectors over the tokens that are not padding; nothing is computed for padding."""
+    """The mean of weighted token vectors over the tokens that are not padding; nothing is computed for padding.
 
-    def __init__(self, vocabulary: int, width: int, *, std: float, weighted: bool):
+    With ``plain``, so many times the mean without weights stands beside it.
+    """
+
+    def __init__(self, vocabulary: int, width: int, *, std: float, weighted: bool, plain: float = 0.0):
         super().__init__()
         self.tokens = TokenVectors(vocabulary, width, std=std, weighted=weighted)
-        self.width, self.packs = width, True
+        self.width, self.plain, self.packs = width * (2 if plain else 1), plain, True
 
     def forward(self, tokens: Tensor) -> Tensor:
         real = tokens != PADDING
         counts = real.sum(1)
         present = tokens[real]
-        total = functional.embedding_bag(
-            present,
-            self.tokens.vectors.weight,
-            counts.cumsum(0) - counts,
-            mode="sum",
-            sparse=True,
-            per_sample_weights=self.tokens.weights(present).to(self.tokens.vectors.weight.dtype),
-        )
+        weights = self.tokens.weights(present).to(self.tokens.vectors.weight.dtype)
+        total = self._sums(present, counts, weights)
+        if self.plain:
+            total = torch.cat([total, self._sums(present, counts, torch.full_like(weights, self.plain))], dim=1)
         return total / counts.clamp(min=1)[:, None]
+
+    def _sums(self, present: Tensor, counts: Tensor, weights: Tensor) -> Tensor:
+        """Weighted sums of the vectors of each row's tokens."""
+        table, begins = self.tokens.vectors.weight, counts.cumsum(0) - counts
+        options = {"mode": "sum", "sparse": True, "per_sample_weights": weights}
+        return functional.embedding_bag(present, table, begins, **options)
+
+    def table(self, vocabulary: int) -> Tensor:
+        """A vector for each token, of which a text is the plain mean."""
+        every = torch.arange(vocabulary)
+        parts = [self.tokens(every), *([self.plain * self.tokens.vectors(every)] if self.plain else [])]
+        return torch.cat(parts, dim=1).detach()
 
 
 def bag(
-    shape: tuple[int, ...], *, vocabulary: int = 0, width: int = 256, std: float = 0.1, weighted: bool = True
+    shape: tuple[int, ...],
+    *,
+    vocabulary: int = 0,
+    width: int = 256,
+    std: float = 0.1,
+    weighted: bool = True,
+    plain: float = 0.0,
 ) -> nn.Module:
     """Averaged word vectors, each with a learned weight that starts at the inverse document frequency of its token.
+
+    Weights serve similarity, and take from classifiers what common words say: with ``plain``, the mean without weights
+    stands beside the weighted one, multiplied by it, and the representation is twice as wide.
 
     References:
         Arora et al. (2017), A simple but tough-to-beat baseline for sentence embeddings.
     """
-    return Bag(vocabulary or VOCABULARY, width, std=std, weighted=weighted)
+    return Bag(vocabulary or VOCABULARY, width, std=std, weighted=weighted, plain=plain)

@@ -145,7 +145,7 @@ def _static(folder: Path) -> tuple[nn.Module, Tokens, int]:
 def _write_static(path: Path, encoder: Bag, tokens: Tokens, length: int) -> list[str]:
     """The bag: each token's vector times its weight, averaged by the library as it is here."""
     path.mkdir(parents=True, exist_ok=True)
-    vectors = encoder.tokens(torch.arange(tokens.vocabulary)).detach()[tokens.shift :].contiguous()
+    vectors = encoder.table(tokens.vocabulary)[tokens.shift :].contiguous()
     save_file({"embedding.weight": vectors.float().cpu()}, path / "model.safetensors")
     (path / "tokenizer.json").write_text(tokenizers.truncating(tokens, length), encoding="utf-8")
     names = ["sentence_transformers.models.StaticEmbedding"]
