@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from scipy import sparse
 
 from vergence.counters import drawn, shuffled
 from vergence.diagnostics.estimate import wilson
 from vergence.evaluation.accuracy import as_numpy
+from vergence.evaluation.logistic import Fit, Logistic
 
 Array = Any
 PENALTIES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)  # on the mean cross-entropy of rows scaled to unit mean square
@@ -146,11 +148,26 @@ def _predicted(
     h: Any, labels: np.ndarray, train: np.ndarray, test: np.ndarray, dev: np.ndarray | None, seed: int
 ) -> np.ndarray:
     """Labels of the test rows by a classifier with a penalty chosen on ``dev``, or on a fifth of the training rows."""
-    center = 0.0 if sparse.issparse(h) else h[train].mean(axis=0)
-    rows = h if sparse.issparse(h) else h - center
-    square = rows[train].multiply(rows[train]).mean() if sparse.issparse(h) else np.square(rows[train]).mean()
-    rows = rows * (1 / max(math.sqrt(float(square)), 1e-12))
     fit, check = (train, dev) if dev is not None else _fifth(labels, train, seed)
+    if sparse.issparse(h):
+        rows = h * (1 / max(math.sqrt(float(h[train].multiply(h[train]).mean())), 1e-12))
+        return _of_sparse(rows, labels, fit, check, train, test)
+    rows = h - h[train].mean(axis=0)
+    rows = torch.from_numpy(rows / max(float(np.sqrt(np.square(rows[train]).mean())), 1e-12))
+    targets = torch.from_numpy(labels)
+    problem = Logistic.of(rows[fit], targets[fit], int(labels.max()) + 1)
+    fits: list[Fit] = []
+    for penalty in reversed(PENALTIES):
+        fits.append(problem.fit(penalty, start=fits[-1] if fits else None, tolerance=1e-3))
+    best = max(fits, key=lambda each: float((each.predictions(rows[check]) == targets[check]).double().mean()))
+    whole = problem if dev is not None else problem.with_rows(rows[check], targets[check])
+    return whole.fit(best.penalty, start=best).predictions(rows[test]).numpy()
+
+
+def _of_sparse(
+    rows: Any, labels: np.ndarray, fit: np.ndarray, check: np.ndarray, train: np.ndarray, test: np.ndarray
+) -> np.ndarray:
+    """The same for counts of words, whose Gram matrix would be large."""
     model, scores = _logistic(PENALTIES[-1], len(fit), tol=1e-3), {}
     for penalty in reversed(PENALTIES):
         model.set_params(C=1 / (penalty * len(fit))).fit(rows[fit], labels[fit])
@@ -166,16 +183,12 @@ def _logistic(penalty: float, n: int, *, tol: float) -> Any:
 
 
 def _fifth(labels: np.ndarray, train: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    import torch
-
     chosen = drawn(len(train), max(1, len(train) // 5), groups=torch.from_numpy(labels[train]), seed=seed).numpy()
     return np.delete(train, chosen), train[chosen]
 
 
 def _folds(labels: np.ndarray, folds: int, seed: int) -> list[np.ndarray]:
     """Places in ``folds`` parts of nearly equal size, every class spread evenly over them."""
-    import torch
-
     order = shuffled(torch.arange(len(labels)), seed=seed).numpy()
     by_class = order[np.argsort(labels[order], kind="stable")]
     return [np.sort(by_class[start::folds]) for start in range(folds)]
