@@ -49,7 +49,7 @@ def hardest(record: Record, pictures: Pictures) -> Markup | None:
     known = [(similar[place[row]], number) for number, row in enumerate(rows.tolist()) if row in place]
     cards = [
         (
-            _views(stack[number][:2], pictures),
+            _views(stack[number][:2], pictures) or pictures.sample(place[int(rows[number])]),
             f"{_called(record, place[int(rows[number])])}: cosine {value:.2f}",
         )
         for value, number in sorted(known)[:SHOWN]

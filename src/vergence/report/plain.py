@@ -39,7 +39,10 @@ def _sentences(rows: Sequence[Judged]) -> Iterator[str]:
     """Results on texts, a line for each data set and measure, the rows that need no training beside them."""
     for data, measure, part in dict.fromkeys((row.data, row.measure, row.set) for row in rows):
         mine = [row for row in rows if (row.data, row.measure, row.set) == (data, measure, part)]
-        words = (f"{row.features} {row.value:.3f} [{row.low:.3f}, {row.high:.3f}]" for row in mine)
+        words = (
+            f"{row.features} {row.value:.3f}{f' [{row.low:.3f}, {row.high:.3f}]' * (row.low < row.high)}"
+            for row in mine
+        )
         yield f"  {data}, {measure}{f', {part}' if part != 'all' else ''}: {'; '.join(words)}"
 
 

@@ -26,7 +26,7 @@ from vergence.report.pieces import (
 )
 from vergence.report.plain import cost_and_gain
 from vergence.report.record import Record, flat, mapping
-from vergence.runs.results import Layer, Number, Proof, Reading, Score
+from vergence.runs.results import Judged, Layer, Number, Proof, Reading, Score
 
 FEWEST_POINTS = 3  # of a chart: two are a table
 
@@ -229,15 +229,15 @@ def sentences(record: Record) -> Section | None:
     lines = []
     for data, measure, part in dict.fromkeys((row.data, row.measure, row.set) for row in rows):
         mine = {row.features: row for row in rows if (row.data, row.measure, row.set) == (data, measure, part)}
-        cells = [
-            stacked(f"{mine[name].value:.3f}", f"{mine[name].low:.3f} to {mine[name].high:.3f}")
-            if name in mine
-            else None
-            for name in columns
-        ]
+        cells = [stacked(f"{mine[name].value:.3f}", _range(mine[name])) if name in mine else None for name in columns]
         lines.append([f"{data}{f', {part}' if part != 'all' else ''}", measure, *cells, next(iter(mine.values())).n])
     note = paragraph("TF-IDF needs no training: it is the bar that a learned encoder has to clear.")
     return section("Sentences", note, table(["data", "measure", *columns, "n"], lines))
+
+
+def _range(row: Judged) -> str:
+    """The interval of a result on texts, where it has one: alignment and uniformity have none."""
+    return "" if row.low == row.high else f"{row.low:.3f} to {row.high:.3f}"
 
 
 def _accuracy_table(rows: Sequence[Score]) -> Markup:
