@@ -3,7 +3,7 @@
     VERGENCE_DATA=DATA python benchmarks/text.py rows.jsonl --minutes 5 --seeds 0 1 2  # the table
     VERGENCE_DATA=DATA python benchmarks/text.py rows.jsonl --recipes bag --parts dev  # choosing: STS-B dev, MPQA
 
-    VERGENCE_DATA=DATA python benchmarks/text.py rows.jsonl --passes 1 --parts sts     # the bag of docs/text.md
+    VERGENCE_DATA=DATA python benchmarks/text.py rows.jsonl --passes 1 --share 4       # the bag of docs/text.md
 
 ``DATA/text`` holds books_sentences.tsv.gz (book TAB sentence), stsb, sts12_16_test, mpqa, mr, cr, subj, trec (.tsv.gz).
 Recipes were chosen on STS-B dev and MPQA; STS-B test, STS12-16, MR, CR, SUBJ and TREC are reported for the chosen ones.
@@ -13,6 +13,7 @@ import argparse
 import copy
 import json
 import os
+import tempfile
 import time
 from pathlib import Path
 
@@ -32,7 +33,9 @@ from vergence.runs.sentences import Reader, beside
 TEXT = Path(os.environ.get("VERGENCE_DATA", "data")) / "text"
 FOLDS = 5  # of SentEval's sets without a split: its ten take twice as long and say the same
 CLASSES = ("mr", "cr", "subj", "trec")
-NEXT = f"text:{TEXT}/books_sentences.tsv.gz,pairs=next"
+BOOKS = TEXT / "books_sentences.tsv.gz"
+NEXT = f"text:{BOOKS},pairs=next"
+STRETCH = 500  # consecutive sentences that a share of the books is made of
 ALIGN = {"method": "align_uniform", "heads": {"projector": ()}}
 HALF = {"align_weight": 0.5, "uniform_weight": 0.5, "t": 5.0}
 RECIPES = {
@@ -86,7 +89,7 @@ def judged(encode, parts):
 
 def baselines(parts):
     """What needs no training: TF-IDF of the books, and averaged random vectors."""
-    books = [line.split("\t")[1] for _, _, line in lines_of(TEXT / "books_sentences.tsv.gz")]
+    books = [line.split("\t")[1] for _, _, line in lines_of(BOOKS)]
     counts = WordCounts.of(books)
     vectors = np.random.default_rng(0).standard_normal((32768, 256)).astype(np.float32)
     plain = WordCounts(np.zeros_like(counts.counts), 1)
@@ -96,7 +99,14 @@ def baselines(parts):
     }
 
 
-def trained(name, seed, *, minutes, passes, batch, limit, overrides):
+def part_of_the_books(share, folder):
+    """Every so many-th stretch of the books as a file, each stretch a document of its own."""
+    kept = [f"{i // STRETCH}-{line}" for i, (_, _, line) in enumerate(lines_of(BOOKS)) if i // STRETCH % share == 0]
+    (folder / "books.tsv").write_text("\n".join(kept) + "\n")
+    return folder / "books.tsv"
+
+
+def trained(name, seed, *, minutes, passes, batch, limit, overrides, books=BOOKS):
     """A run of a recipe for so many passes, or about so many minutes of one core, measured on its own first steps."""
     recipe = {**RECIPES[name]}
     for key, value in overrides.items():
@@ -110,6 +120,7 @@ def trained(name, seed, *, minutes, passes, batch, limit, overrides):
         "watching": {"every": 0},
         **recipe,
     }
+    options["data"] = options["data"].replace(str(BOOKS), str(books))
     begun = time.process_time()
     parts = assembly.assemble(vergence.config.given(**options, epochs=1))
     loaded = time.process_time() - begun
@@ -149,6 +160,7 @@ def main():
     parser.add_argument("--parts", choices=("dev", "sts", "all"), default="all")
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--limit", type=int, default=0)
+    parser.add_argument("--share", type=int, default=1, help="4 trains on every fourth stretch of 500 sentences")
     parser.add_argument("--alone", action="store_true", help="leave out the rows that need no training")
     parser.add_argument("--set", default="{}", help="settings in place of the recipe's, as JSON")
     arguments = parser.parse_args()
@@ -157,6 +169,8 @@ def main():
             written(arguments.rows, {"recipe": name, **found})
     options = {key: getattr(arguments, key) for key in ("batch", "limit", "passes")}
     options["overrides"] = json.loads(arguments.set)
+    folder = tempfile.TemporaryDirectory()
+    options["books"] = BOOKS if arguments.share == 1 else part_of_the_books(arguments.share, Path(folder.name))
     for name in arguments.recipes:
         for minutes in arguments.minutes:
             for seed in arguments.seeds:

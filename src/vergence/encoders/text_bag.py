@@ -66,8 +66,7 @@ class Bag(nn.Module):
     def _sums(self, present: Tensor, counts: Tensor, weights: Tensor) -> Tensor:
         """Weighted sums of the vectors of each row's tokens."""
         table, begins = self.tokens.vectors.weight, counts.cumsum(0) - counts
-        options = {"mode": "sum", "sparse": True, "per_sample_weights": weights}
-        return functional.embedding_bag(present, table, begins, **options)
+        return functional.embedding_bag(present, table, begins, mode="sum", sparse=True, per_sample_weights=weights)
 
     def table(self, vocabulary: int) -> Tensor:
         """A vector for each token, of which a text is the plain mean."""
