@@ -244,7 +244,7 @@ def without_labels(x: Tensor, recipes: Sequence[Recipe], *, batches: int = 4, se
     """The experimental score without labels: minus the InfoNCE loss under the views of every set, its median over sets.
 
     A set that only its own views flatter does badly under the others'. It decides nothing: rank correlation with
-    accuracy was .35 and .43 on MNIST and Fashion-MNIST, and -.59 on a table (benchmarks/views_trials.py).
+    accuracy was .8 on CIFAR-10, .3 on MNIST and -.6 on a table (docs/concentration.md).
     """
     size = min(BATCH, len(x))
     drawn = [batch_of(len(x), number, seed=seed + 1)[0] for number in range(batches)]
