@@ -92,6 +92,21 @@ def mixture(given: Given, strength: int, generator: np.random.Generator) -> Give
     return replace(given, h=h)
 
 
+def another_model(given: Given, strength: int, generator: np.random.Generator) -> Given:
+    """From a quarter, half or three quarters of the file on, rows come from a random network that reads the others.
+
+    Its rows have the same width and mean length, and know much of the same.
+    """
+    n, d = given.h.shape
+    start = n * (1, 2, 3)[strength] // 4
+    rows = (given.h - given.h.mean(axis=0)) / spread(given.h)
+    hidden = np.tanh(3 * rows @ generator.standard_normal((d, 2 * d)) + 0.3 * generator.standard_normal(2 * d))
+    other = hidden @ generator.standard_normal((2 * d, d)) / np.sqrt(2 * d)
+    other *= np.linalg.norm(given.h, axis=1).mean() / np.linalg.norm(other, axis=1).mean()
+    h = np.concatenate([given.h[:start], other[start:]])
+    return replace(given, h=h.astype(np.float32))
+
+
 def dead_columns(given: Given, strength: int, generator: np.random.Generator) -> Given:
     """50, 80 or 95 % of the columns are constant."""
     d = given.h.shape[1]
@@ -156,9 +171,9 @@ def labels_shifted_from_the_middle(given: Given, strength: int, generator: np.ra
 
 
 def label_noise(given: Given, strength: int, generator: np.random.Generator) -> Given:
-    """10, 15 or 30 % of the labels are replaced by another class."""
+    """5, 15 or 30 % of the labels are replaced by another class."""
     classes = int(given.labels.max()) + 1
-    wrong = generator.random(len(given.labels)) < (0.1, 0.15, 0.3)[strength]
+    wrong = generator.random(len(given.labels)) < (0.05, 0.15, 0.3)[strength]
     other = (given.labels + generator.integers(1, classes, len(given.labels))) % classes
     return replace(given, labels=np.where(wrong, other, given.labels))
 
@@ -188,6 +203,7 @@ DEFECTS: dict[str, tuple[Defect, tuple[str, ...]]] = {
     "outliers": (outliers, ("outliers",)),
     "quantization": (quantization, ("quantization",)),
     "mixture of two models": (mixture, ("mixture",)),
+    "another model from a row on": (another_model, ("mixture",)),
     "dead columns": (dead_columns, ("dead columns",)),
     "empty rows": (empty_rows, ("empty rows",)),
     "few directions": (few_directions, ("dimensional collapse",)),

@@ -84,12 +84,29 @@ def test_an_attained_floor_is_reached_by_optimization(name):
     assert best == pytest.approx(scale.floor, abs=2e-4 * (scale.chance - scale.floor))
 
 
-def test_the_floor_with_a_queue_is_reached_when_all_negatives_are_opposite():
+def test_the_floor_with_a_queue_is_reached_by_a_simplex_of_all_candidates():
+    points = torch.eye(10, dtype=torch.float64) - 0.1
+    loss = OBJECTIVES["info_nce"](points[:1], points[:1], negatives=points[1:], temperature=0.3)
+    found = thermometer("info_nce", n=4, d=10, negatives=9, temperature=0.3)
+    assert found.attained
+    assert found.floor == pytest.approx(float(loss), rel=1e-12)
+
+
+def test_any_encoders_are_above_the_floor_with_a_queue_once_every_candidate_has_been_the_own_one():
+    query, key = (torch.randn(10, 3, generator=torch.Generator().manual_seed(seed)).double() for seed in (0, 1))
+    own = query + 0.1 * key
+    losses = [OBJECTIVES["info_nce"](query[i : i + 1], own[i : i + 1], negatives=torch.cat([own[:i], own[i + 1 :]]),
+                                     temperature=0.3) for i in range(10)]  # fmt: skip
+    assert float(torch.stack(losses).mean()) > thermometer("info_nce", n=4, d=3, negatives=9, temperature=0.3).floor
+
+
+def test_a_batch_whose_queue_is_opposite_to_it_passes_the_floor_and_is_not_called_impossible():
     query = torch.ones(4, 3, dtype=torch.float64)
-    loss = OBJECTIVES["info_nce"](query, query, negatives=-torch.ones(9, 3, dtype=torch.float64), temperature=0.3)
-    assert thermometer("info_nce", n=4, d=3, negatives=9, temperature=0.3).floor == pytest.approx(
-        float(loss), rel=1e-12
-    )
+    loss = float(OBJECTIVES["info_nce"](query, query, negatives=-torch.ones(9, 3).double(), temperature=0.3))
+    found = thermometer("info_nce", n=4, d=3, negatives=9, temperature=0.3, loss=loss)
+    assert (found.verdict, found.position > 1) == ("near the floor", True)
+    assert "opposite" in found.sentence
+    assert thermometer("info_nce", n=4, d=3, negatives=9, temperature=0.3, loss=loss - 0.01).verdict == "impossible"
 
 
 def with_hard_negatives(z, temperature):
@@ -220,11 +237,10 @@ def test_temperatures_that_no_loss_has_are_refused(temperature):
 
 
 def test_a_queue_sets_the_number_of_candidates():
-    found = thermometer("info_nce", n=256, d=128, loss=6.9, temperature=0.07, negatives=65536)
+    found = thermometer("info_nce", n=256, d=128, loss=6.9, negatives=65536)
     assert found.chance == pytest.approx(math.log(65537))
     assert found.verdict == "learning"
-    assert found.position == pytest.approx((math.log(65537) - 6.9) / (math.log(65537) - found.floor))
-    assert 0.37 < found.position < 0.44
+    assert found.position == pytest.approx(0.43, abs=0.005)
 
 
 def test_byols_two_minus_two_cosines_is_read_as_such():

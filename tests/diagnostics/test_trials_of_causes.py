@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from vergence.diagnostics import diagnose, label_trials, trials
+from vergence.diagnostics import diagnose, reading, trials
 from vergence.diagnostics.faults import scaling as detectors
 from vergence.diagnostics.grouping import shared_directions
-from vergence.diagnostics.label_trials import uniform_noise
+from vergence.diagnostics.reading import replaced_share
 from vergence.diagnostics.trials import bench
 
 N, D, CLASSES = 600, 24, 6
@@ -58,9 +58,63 @@ def test_the_share_of_labels_drawn_from_any_class_is_found(share):
     labels = torch.multinomial(scores.softmax(dim=1), 1, generator=generator).squeeze(1)
     wrong = torch.rand(4000, generator=generator) < share
     labels = torch.where(wrong, (labels + torch.randint(1, 5, (4000,), generator=generator)) % 5, labels)
-    found, evidence = uniform_noise(scores, labels)
-    assert abs(found - share) < 0.03
-    assert (evidence > 10) == (share > 0)
+    found = replaced_share(scores[None].numpy(), labels.numpy())
+    assert abs(found.share - share) < 0.03
+    assert (found.evidence > 10) == (share > 0)
+
+
+@pytest.mark.parametrize("classes", [2, 6])
+def test_permuted_labels_are_at_chance_and_their_own_are_known(classes):
+    labels = LABELS % classes
+    body = bench(H, labels)
+    readers = reading.readers(body)
+    for seed in range(5):
+        order = torch.randperm(N, generator=torch.Generator().manual_seed(seed))
+        assert not reading.judged(readers, trials.Bench(body.rows, body.labels[order], body.index, 1.0)).above_chance
+    assert reading.judged(readers, body).nats > 50
+
+
+def test_weak_rows_that_know_something_of_their_labels_are_not_at_chance():
+    """Neighbors are right in 58 % of rows of two classes, which 20 permutations would leave undecided."""
+    labels = torch.arange(300) % 2
+    h = noise(300, D, seed=31) + 0.45 * (2 * labels[:, None] - 1) * noise(1, D, seed=32) / D**0.5 * 2
+    assert "labels at chance" not in faults(h, labels)
+    assert "labels at chance" in faults(h, labels[torch.randperm(300, generator=torch.Generator().manual_seed(3))])
+
+
+@pytest.mark.parametrize("share", [0.05, 0.15, 0.3])
+def test_wrong_labels_are_named_where_rows_know_the_right_ones_and_not_said_of_right_ones(share):
+    generator = torch.Generator().manual_seed(33)
+    h = 2.5 * noise(CLASSES, D, seed=1)[LABELS] + noise(N, D, seed=2)
+    wrong = torch.rand(N, generator=generator) < share
+    labels = torch.where(wrong, (LABELS + torch.randint(1, CLASSES, (N,), generator=generator)) % CLASSES, LABELS)
+    assert faults(h, labels) == ("label noise",)
+    assert faults(h) == ()
+
+
+def test_overlapping_classes_are_not_called_wrong_labels_and_too_much_overlap_is_said_to_hide_them():
+    overlapping = 0.25 * noise(CLASSES, D, seed=1)[LABELS] + noise(N, D, seed=2)
+    found = {each.fault: each for each in diagnose(overlapping, labels=LABELS, diagnostics={}).findings}
+    assert found["label noise"].level == "unknown"
+    assert "replaced on trial" in found["label noise"].sentence
+
+
+def test_lengths_of_rows_in_a_cone_are_not_taken_for_columns_in_other_units():
+    """Multiplied rows vary most where the cone points: six columns stand out by more than five times."""
+    cone = 0.2 * H + torch.where(torch.arange(D) < 4, 4.0, 0.0)
+    found = faults(cone * noise(N, 1, seed=34).exp())
+    assert "heavy-tailed lengths" in found
+    assert "column scales" not in found
+
+
+def test_the_best_of_many_trials_of_nothing_is_nothing():
+    generator = torch.Generator().manual_seed(35)
+    tried = [
+        (torch.rand(400, generator=generator) < 0.5, torch.rand(400, generator=generator) < 0.5) for _ in range(40)
+    ]
+    best = trials.best_difference(tried)
+    assert best.low < 0 < best.high
+    assert max(trials.difference(*one).value for one in tried) > 0.05
 
 
 def test_of_shifts_that_fit_alike_the_smallest_is_named():
@@ -127,13 +181,13 @@ def test_two_blocks_normalized_by_themselves_are_told_by_their_digits():
     assert "batch statistics leak" not in faults(H[:100], LABELS[:100])
 
 
-def test_a_kernel_ridge_knows_sectors_that_no_linear_map_knows():
+def test_one_reader_knows_sectors_that_no_linear_reader_knows():
     angle = torch.arange(400, dtype=torch.float64) * (2 * torch.pi / 400)
     sectors, rows = (angle / (torch.pi / 4)).long() % 2, torch.stack([angle.cos(), angle.sin()], dim=1)
-    bent = label_trials._kernel_ridge(rows, sectors).argmax(dim=1)
-    linear = label_trials._ridge(label_trials._basis(rows), sectors).argmax(dim=1)
-    assert float((bent == sectors).double().mean()) > 0.95
-    assert float((linear == sectors).double().mean()) < 0.6
+    scores = reading.readers(bench(rows, sectors)).scores(sectors)
+    linear, bent = ((scores[reader].argmax(axis=1) == sectors.numpy()).mean() for reader in (1, 2))
+    assert bent > 0.95
+    assert linear < 0.6
 
 
 def test_a_loss_that_embeddings_do_not_give_is_said_to_be_another():

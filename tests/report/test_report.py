@@ -23,6 +23,7 @@ from vergence.report import maps, projection
 from vergence.report.colors import CATEGORIES, ROLES
 from vergence.report.embedding import nearest, preserved_neighbors
 from vergence.report.pieces import svg
+from vergence.report.plain import spoken
 from vergence.report.record import read
 from vergence.runs.results import Gain, Results, Score, Verdict
 
@@ -178,19 +179,23 @@ def test_what_training_gave_is_told_first(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "words", "label"),
+    ("low", "high", "words", "word", "tone"),
     [
-        (0.02, 0.08, "gained 5.0 points over", "learning"),
-        (-0.02, 0.04, "made no certain difference: +1.0 points over", "no certain gain"),
-        (-0.09, -0.01, "lost 5.0 points", "worse than the untrained encoder"),
+        (0.02, 0.08, "gained 5.0 points", "learning", "good"),
+        (-0.02, 0.04, "made no certain difference: +1.0 points over", "no certain gain", "caution"),
+        (-0.09, -0.01, "lost 5.0 points", "worse than untrained", "bad"),
     ],
 )
-def test_a_gain_that_may_be_nothing_is_not_called_one(low, high, words, label, tmp_path):
+def test_a_gain_that_may_be_nothing_is_not_called_one(low, high, words, word, tone, tmp_path):
     middle = (low + high) / 2
     gain = Gain("untrained encoder", "kNN", first=0.5 + middle, second=0.5, low=low, high=high, n=90)
-    Results(verdict=Verdict("learning", "No fault found."), gains=(gain,)).write(tmp_path)
+    found = Results(verdict=Verdict("learning", "No fault found."), gains=(gain,))
+    found.write(tmp_path)
     assert words in report.summary(tmp_path)[0]
-    assert f'<span class="label">{label}</span>' in report.page(tmp_path)
+    assert f'<h1 class="{tone}"><span class="label">{word}</span>' in report.page(tmp_path)
+    first = next(iter(spoken(found)))
+    assert first.startswith(f"{word.upper()}: Training")
+    assert words in first
 
 
 def test_it_is_said_wherever_a_baseline_wins(tmp_path):

@@ -23,9 +23,9 @@ from vergence.diagnostics.estimate import Estimate, mean
 from vergence.diagnostics.faults import FAULTS, learning, pairs, rows, scaling
 from vergence.diagnostics.findings import ABOUT, LEVELS, Finding, Verdict, faults_only, group_verdict
 from vergence.diagnostics.grouping import groups
-from vergence.diagnostics.label_trials import comparable, judged
 from vergence.diagnostics.measures import Measured
 from vergence.diagnostics.negatives import Negatives, negatives
+from vergence.diagnostics.reading import comparable, judged, readers, replaced
 from vergence.diagnostics.spectrum import moments, spectrum
 from vergence.diagnostics.thermometer import UNCOUNTED, Thermometer, read, thermometer
 from vergence.diagnostics.trials import bench
@@ -375,7 +375,9 @@ DERIVED: dict[str, Maker] = {
     "grouped": groups,
     "exact": copying.exact_copies,
     "copies": copying.copies,
+    "readers": readers,
     "judged": judged,
+    "replaced": replaced,
     "label_shift": pairs.label_shift,
     "matched": matched,
     "moments": lambda h: moments(h),

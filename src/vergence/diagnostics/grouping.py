@@ -8,16 +8,22 @@ import torch
 from torch import Tensor
 
 from vergence.diagnostics import splitting, trials
+from vergence.diagnostics.arrays import unit
 from vergence.diagnostics.estimate import Estimate
 from vergence.diagnostics.trials import Bench, K
 
-SEVERED = 0.05  # neighbors across two groups over those of chance: then centering each may be a remedy
+# Neighbors across two groups over those of chance: below, centering each may be a remedy. Groups of clean sets that cut
+# across classes have .1 at least; so severed groups that share no directions are two models, whatever labels say.
+SEVERED = 0.05
+STRANGE = 0.1  # shared directions below which severed groups are two models
+APART = 0.5  # crossing above which groups are hardly parted, and neighbors across must be useless beyond doubt
 SMALLEST = 0.04  # share of the rows in the smaller group
 FEWEST = 20  # rows in the smaller group
 INDEPENDENT = 0.35  # Cramer's V of group and class: 1 where groups are classes
 # What neighbors from the other group know of classes, over what those of the own group know: -.6 to .1 between two
-# models, .16 and more between groups of one (24 sets of benchmarks/foreign/fresh.py).
-USELESS = 0.1
+# models, .16 and more between groups of one (24 sets of benchmarks/foreign/fresh.py). With its error it must be below
+# SURELY: of twenty splits of rows that know little, one has useless neighbors by chance.
+USELESS, SURELY = 0.1, 0.4
 STARTS = 8  # of two models of all classes: one in four finds a tenth of the rows
 COLUMNS = 6  # of the rows, below which classes of two models lie on each other by chance
 MEMBERS = 8  # rows a class on average, below which two models of all classes cannot be fitted
@@ -40,9 +46,9 @@ class Grouping:
 def groups(body: Bench, seed: int = 0) -> Grouping | None:
     """Two groups of rows whose neighbors in the other group know nothing of classes, as between two models; else None.
 
-    Tried: halves of the file, two means, slow vibrations of the neighbor graph, two lengths, and two models of all
-    classes. Groups must cut across classes. Without labels only a split with almost no neighbors across is worth a
-    word.
+    Tried: halves of the file, two means, slow vibrations of the neighbor graph, what a row shows by itself, and two
+    models of all classes. Groups must cut across classes. Without labels only a split with almost no neighbors across
+    is worth a word.
     """
     if body.n < 60 or body.rows.shape[1] < COLUMNS or float(body.rows.var(dim=0).sum()) < 1e-12:
         return None
@@ -52,10 +58,18 @@ def groups(body: Bench, seed: int = 0) -> Grouping | None:
         best = min(found, key=lambda group: group.crossing, default=None)
         return best if best is not None and best.crossing < 0.01 else None
     found = [group for group in found if association(group.member, body.labels) < INDEPENDENT]
-    strange = [_measured(group, body) for group in found if _useless(group, body)]
-    strange = [group for group in strange if group.cost is not None and trials.costly(group.cost, least=0.05)]
+    measured = [_measured(group, body) for group in found if group.crossing < SEVERED or _useless(group, body)]
+    strange = [group for group in measured if _severed(group) or (_useless(group, body) and _tells(group))]
     # Clusters of the data may be strange to each other too; two models are those that share no directions.
     return min(strange, key=lambda group: group.shared, default=None)
+
+
+def _severed(group: Grouping) -> bool:
+    return group.crossing < SEVERED and group.shared < STRANGE
+
+
+def _tells(group: Grouping) -> bool:
+    return group.cost is not None and trials.costly(group.cost, least=0.05)
 
 
 def _useless(group: Grouping, body: Bench) -> bool:
@@ -65,15 +79,20 @@ def _useless(group: Grouping, body: Bench) -> bool:
     """
     within, across = _by_side(group, body)
     few = group.member if float(group.member.double().mean()) < 0.5 else ~group.member
-    known = _known(within, body.labels)
-    return max(_known(across, body.labels), _known(across[few], body.labels[few])) < USELESS * known
+    known = _known(within, body.labels)[0]
+    most, errors = (SURELY, 1.64) if group.crossing < APART else (USELESS, 3.0)
+    others = (_known(across, body.labels), _known(across[few], body.labels[few]))
+    return all(other < USELESS * known and other + errors * error < most * known for other, error in others)
 
 
-def _known(correct: Tensor, labels: Tensor) -> float:
-    """Accuracy beyond chance, every class counting alike: the commonest one is no knowledge."""
+def _known(correct: Tensor, labels: Tensor) -> tuple[float, float]:
+    """Accuracy beyond chance and its standard error, every class counting alike: the commonest one is no knowledge."""
     counts = torch.bincount(labels).double()
-    sums = torch.zeros_like(counts).index_add_(0, labels, correct.double())
-    return float((sums / counts)[counts > 0].mean()) - 1 / int((counts > 0).sum())
+    present = counts > 0
+    sums = torch.zeros_like(counts).index_add_(0, labels, correct.double())[present]
+    rates, likely = sums / counts[present], (sums + 1) / (counts[present] + 2)
+    error = float((likely * (1 - likely) / counts[present]).sum().sqrt() / len(rates))
+    return float(rates.mean()) - 1 / len(rates), error
 
 
 def _by_side(group: Grouping, body: Bench) -> tuple[Tensor, Tensor]:
@@ -107,11 +126,23 @@ def _candidates(body: Bench, seed: int) -> Iterator[Tensor]:
     yield torch.arange(body.n) < body.n // 2
     yield _two_means(reduced, seed)
     yield from _vibrations(body, seed)
-    logs = body.lengths.clamp(min=1e-300).log().numpy()[:, None]
-    if logs.std() > 1e-3:
-        yield _two_means(logs, seed)
+    for facts in _of_rows(body):
+        if float(facts.std()) > 1e-3:
+            yield _two_means(facts.numpy()[:, None], seed)
     if body.labels is not None:
         yield from _two_models(reduced, body.labels, seed)
+
+
+def _of_rows(body: Bench) -> Iterator[Tensor]:
+    """What a row shows by itself: its length, the part of it below 0, the part along the diagonal, its peakedness.
+
+    Rectified, counted or sparse rows have all of these in common, and rows of another model need not.
+    """
+    directions = unit(body.rows)
+    yield body.lengths.clamp(min=1e-300).log()
+    yield directions.clamp(max=0).square().sum(dim=1)
+    yield directions.sum(dim=1) / directions.shape[1] ** 0.5
+    yield directions.pow(4).sum(dim=1).clamp(min=1e-300).log()
 
 
 def _reduced(rows: Tensor, columns: int = 16) -> np.ndarray:

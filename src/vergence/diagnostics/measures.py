@@ -22,8 +22,8 @@ from vergence.diagnostics.by_name import Given
 from vergence.diagnostics.collapse import Collapse
 from vergence.diagnostics.copies import Copies
 from vergence.diagnostics.estimate import Estimate, jackknife, share, variance_ratio
-from vergence.diagnostics.label_trials import Judged, comparable, noise_share
 from vergence.diagnostics.negatives import Negatives
+from vergence.diagnostics.reading import Replaced, comparable
 from vergence.diagnostics.spectrum import Spectrum
 from vergence.diagnostics.thermometer import SCALES, Thermometer
 from vergence.diagnostics.trials import Bench
@@ -280,11 +280,10 @@ def divergence_mean(divergence: geometry.Divergence) -> Estimate:
 
 
 @shown("labels")
-def contradicted(judged: Judged, body: Bench) -> dict[str, Any]:
+def contradicted(replaced: Replaced, body: Bench) -> dict[str, Any]:
     """The share of labels that rows contradict where they are surest, a quarter of them; and overall."""
-    noise = noise_share(judged.scores, body.labels)
-    found = share(noise.surest, n=max(1, body.n // 4))
-    return {**found.to_dict(), "overall": judged.error, "at_random": noise.share}
+    found = share(replaced.surest, n=max(1, body.n // 4))
+    return {**found.to_dict(), "overall": replaced.error, "at_random": replaced.share}
 
 
 @shown("objective")

@@ -32,6 +32,7 @@ class Scale:
     ``random_error`` is the standard error of ``random``, zero where it is a closed form. ``ceiling`` is the largest
     value that any batch has. ``unrelated`` is the least that views without relation to each other reach, where that is
     below chance: to get there nothing need be learned of samples. ``marks`` are further values that have a meaning.
+    ``least`` is what no batch can pass where the floor holds in the mean over batches only; else it is the floor.
     """
 
     chance: float
@@ -43,24 +44,28 @@ class Scale:
     ceiling: float = math.inf
     unrelated: float = math.inf
     marks: Mapping[str, float] = field(default_factory=dict)
+    least: float = math.inf
 
 
 def info_nce(
     n: int, d: int, *, temperature: float, negatives: int | None = None, hard_negatives: int | None = None
 ) -> Scale:
-    """Queries against n keys; or, with ``negatives``, against the own key and that many others.
+    r"""Queries against n keys; or, with ``negatives``, against the own key and that many of a queue.
 
-    Negatives from elsewhere may all be opposite to the query, which keys of the same batch may not. With
-    ``hard_negatives`` explicit ones of each sample, all of the batch stand beside the n keys: n (1 + m) candidates.
+    The own key and the K others belong to K + 1 samples, any of which could have been the query's. Averaged over which
+    one it is, positives exceed negatives by :math:`\frac{1}{K} \sum_i (q_i - \bar q)(k_i - \bar k) \le (K + 1) / K`, so
+    the floor is :math:`\log(1 + K e^{-(K + 1) / (K T)})` whatever the encoders: the simplex of K + 1 points, of n in a
+    batch. One batch with a queue may pass it, if all keys of the queue happen to be opposite to all queries: ``least``.
+    With ``hard_negatives`` explicit ones of each sample, all of the batch stand beside the n keys: n (1 + m) candidates.
     """
     if hard_negatives:
         return _with_hard_negatives(n, d, hard_negatives, temperature)
     others = n - 1 if negatives is None else negatives
-    gap = n / (n - 1) if negatives is None else 2.0
     random, error = _random_contrast(d, others, temperature=temperature, positive=True)
-    floor = _softplus(math.log(others) - gap / temperature)
+    floor = _softplus(math.log(others) - (others + 1) / (others * temperature))
+    least = floor if negatives is None else _softplus(math.log(others) - 2 / temperature)
     ceiling = _softplus(math.log(others) + 2 / temperature)  # the positive opposite, all others equal to the anchor
-    return Scale(math.log(others + 1), random, floor, negatives is not None or d >= n - 1, error, ceiling=ceiling)
+    return Scale(math.log(others + 1), random, floor, d >= others, error, ceiling=ceiling, least=least)
 
 
 def _with_hard_negatives(n: int, d: int, each: int, temperature: float) -> Scale:

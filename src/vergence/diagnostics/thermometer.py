@@ -197,9 +197,10 @@ def _reading(scale: scales.Scale, loss: float | None, equal: tuple[str, ...]) ->
             f"{loss:.4g} is {equal[0]}: what a collapsed encoder shows where the loss counts candidates or uses the "
             f"temperature in another way than here (here: {scale.chance:.4g}). The embeddings would settle it."
         )
-    if loss < scale.floor - allowed:
+    least = min(scale.floor, scale.least)
+    if loss < least - allowed:
         return "impossible", (
-            f"{loss:.4g} is below {scale.floor:.4g}, which no batch of this shape can pass: another batch size or "
+            f"{loss:.4g} is below {least:.4g}, which no batch of this shape can pass: another batch size or "
             f"temperature, a scaled loss, or positives among the negatives' masks. {scale.note}".strip()
         )
     if loss > scale.ceiling + allowed:
@@ -221,6 +222,11 @@ def _reading(scale: scales.Scale, loss: float | None, equal: tuple[str, ...]) ->
         return "not started", (
             f"{loss:.4g} is no better than views without relation to each other reach ({scale.unrelated:.4g}): that "
             "embeddings are spread, nothing of samples, is learned yet."
+        )
+    if loss < scale.floor - allowed:
+        return "near the floor", (
+            f"{loss:.4g} is below {scale.floor:.4g}, the least in the mean over queues: the keys of this one are "
+            "opposite to the queries, as keys of another encoder, or too old ones, may be."
         )
     if position >= NEARLY:
         return "near the floor", f"{loss:.4g} is close to {scale.floor:.4g}, the least any batch can reach."

@@ -11,12 +11,14 @@ from markupsafe import Markup
 from vergence.report.colors import variables
 from vergence.report.pieces import TEMPLATES
 from vergence.report.sprite import Sprite
+from vergence.report.summary import GOOD
 
 ROOM = Path(__file__).parent
 # Verdicts that are no faults; every other label is one. A mark shows it too: color is never the only sign.
-TONES = {"": "plain"}
-TONES |= dict.fromkeys(("unknown", "not started", "cannot tell", "not examined", "no certain gain"), "caution")
-TONES |= dict.fromkeys(("learning", "near the floor", "healthy", "confirmed"), "good")
+TONES = {"": "plain"} | dict.fromkeys(
+    ("unknown", "not started", "cannot tell", "not examined", "too few rows", "no certain gain"), "caution"
+)
+TONES |= dict.fromkeys((*GOOD, "confirmed"), "good")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from vergence.report.finetuning import finetuning
 from vergence.report.projection import Told
 from vergence.report.record import Record, read
 from vergence.report.sprite import Pictures
-from vergence.report.summary import headline, summary_lines, worth
+from vergence.report.summary import badge, summary_lines, worth
 from vergence.runs.run import write_bytes
 
 
@@ -57,7 +57,7 @@ def composed(record: Record, found: maps.Map | None) -> str:
         f"Run {record.name}",
         first,
         parts,
-        label=headline(record.results),
+        label=badge(record.results),
         summary=[*(line for line in rest if line), *summary_lines(record)],
         evidence=verdict.evidence,
         sprite=pictures.sprite(),

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 
+from vergence.report.summary import badge, worth
 from vergence.runs.results import Changes, Found, Judged, Layer, Number, Reading, Results, Score
 
 
 def spoken(results: Results) -> Iterator[str]:
     """Results as lines for a person."""
-    yield f"{results.verdict.label.upper()}: {results.verdict.sentence}"
+    told = worth(results)[:1] if results.gains else []
+    yield f"{badge(results).upper()}: {' '.join([*told, results.verdict.sentence])}"
     yield from (f"  - {line}" for line in results.verdict.evidence)
     for about, verdict in results.verdicts.items():
         yield f"{about:8} {verdict.label}: {verdict.sentence}"

@@ -7,6 +7,8 @@ from vergence.report.pieces import percent, shown
 from vergence.report.record import Record, flat, read
 from vergence.runs.results import STARTING, TRAINED, UNTRAINED, Gain, Results
 
+BEFORE = (UNTRAINED, STARTING)  # what training began with
+GOOD = ("learning", "near the floor", "healthy")  # verdicts on rows and loss, which say nothing of what training gave
 # Measures of texts that stand in the table alone: the line has one of each kind.
 SECONDARY = ("Pearson", "alignment", "uniformity", "recall@1", "recall@5", "recall@10", "nDCG@10")
 
@@ -52,14 +54,12 @@ def worth(results: Results) -> list[str]:
     ]
 
 
-def headline(results: Results) -> str:
-    """The label of a run: its verdict, unless no fault was found and training gave nothing that is certain."""
-    gain, label = _first_gain(results), results.verdict.label
-    if gain is None or results.faults or label not in ("learning", "near the floor", "healthy"):
-        return label
-    if gain.high < 0:
-        return f"worse than the {gain.over}"
-    return label if gain.low > 0 else "no certain gain"
+def badge(results: Results) -> str:
+    """The word of the verdict; where nothing is wrong, but training made no certain difference or a worse one, that."""
+    gain = _first_gain(results)
+    if results.verdict.label not in GOOD or gain is None or gain.over not in BEFORE or gain.low > 0:
+        return results.verdict.label
+    return "no certain gain" if gain.high >= 0 else "worse than untrained"
 
 
 def texts(results: Results) -> Iterator[str]:
@@ -79,8 +79,7 @@ def texts(results: Results) -> Iterator[str]:
 
 def _first_gain(results: Results) -> Gain | None:
     """The gain that is told first: of the linear probe over the untrained encoder, or the first there is."""
-    before = (UNTRAINED, STARTING)
-    rows = sorted(results.gains, key=lambda gain: (gain.over not in before, gain.classifier != "linear probe"))
+    rows = sorted(results.gains, key=lambda gain: (gain.over not in BEFORE, gain.classifier != "linear probe"))
     return rows[0] if rows else None
 
 

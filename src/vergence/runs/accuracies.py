@@ -9,7 +9,7 @@ from torch import nn
 
 from vergence import evaluation, features
 from vergence.diagnostics.arrays import Array
-from vergence.diagnostics.label_trials import comparable
+from vergence.diagnostics.reading import comparable
 from vergence.runs import assembly, results, starting
 from vergence.runs.results import RAW, STARTING, TRAINED, UNTRAINED, Score, record
 from vergence.runs.run import Run

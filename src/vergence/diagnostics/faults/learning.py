@@ -16,8 +16,8 @@ from vergence.diagnostics.assignments import Assigned
 from vergence.diagnostics.collapse import Collapse
 from vergence.diagnostics.estimate import Estimate
 from vergence.diagnostics.findings import Finding, fault
-from vergence.diagnostics.label_trials import Judged
 from vergence.diagnostics.negatives import Negatives
+from vergence.diagnostics.reading import Judged
 from vergence.diagnostics.thermometer import UNCOUNTED, Thermometer
 from vergence.diagnostics.trials import Bench, costly, difference
 from vergence.diagnostics.view_trials import Matched, matching

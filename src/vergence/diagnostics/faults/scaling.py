@@ -12,7 +12,7 @@ from vergence.diagnostics import trials
 from vergence.diagnostics.estimate import Estimate
 from vergence.diagnostics.faults.rows import lost
 from vergence.diagnostics.findings import Finding, fault
-from vergence.diagnostics.trials import Bench, costly, difference
+from vergence.diagnostics.trials import Bench, best_difference, costly, difference
 
 UNEVEN = 0.45  # spread of log-lengths: .43 at most in clean sets where it costs, .7 in the weakest injected
 HEAVY = 1.0  # spread of log-lengths from which 1.5 standard errors will do: one row in six is e times longer
@@ -37,7 +37,7 @@ def heavy_tailed_lengths(
 
     Lengths that follow from the content are shared by rows of like directions; those that do not are the plain case. A
     dominant direction stretches rows too, and so does a column in other units; where one is found, lengths are asked of
-    what is left without it.
+    what is left without it (``scaled_columns`` are none where dividing by the lengths puts them right).
     """
     spread = log_spread(body.lengths[body.lengths > 0])
     if spread < UNEVEN or body.labels is None:
@@ -51,7 +51,7 @@ def heavy_tailed_lengths(
             return None
     by_distance = trials.correct(trials.euclidean(body.rows), body.labels)
     centered = trials.correct(trials.cosine(trials.centered(trials.unit(body.rows))), body.labels)
-    cost = max((difference(after, by_distance) for after in (body.correct, centered)), key=lambda found: found.value)
+    cost = best_difference([(after, by_distance) for after in (body.correct, centered)])
     longest = float(torch.quantile(body.lengths, 0.99) / body.lengths.median())
     sentence = f"One row in a hundred is {longest:.1f} times as long as the median row{lost(cost, 'by distance')}."
     advice = "Divide rows by their length, or clip it, before centering, distances or products. Do not only center."
@@ -164,14 +164,14 @@ def without_top(body: Bench, top_share: float) -> tuple[int, Estimate] | None:
     if body.labels is None or top_share < DOMINANT or min(body.rows.shape) < 3:
         return None
     rows = trials.clipped(body.rows)
-    found: dict[int, Estimate] = {}
+    found: dict[int, list[tuple[Tensor, Tensor]]] = {1: [], 3: []}
     for scores in (trials.cosine, trials.euclidean):
         before = trials.correct(scores(trials.centered(rows)), body.labels)
         for count in (1, 3) if body.rows.shape[1] > 6 else (1,):
-            gain = difference(trials.correct(scores(trials.without_top(rows, count)), body.labels), before)
-            found[count] = max(gain, found.get(count, gain), key=lambda change: change.value)
-    best = max(found, key=lambda count: found[count].value)
-    return (1, found[1]) if found[best].value < found[1].value + 0.01 else (best, found[best])
+            found[count].append((trials.correct(scores(trials.without_top(rows, count)), body.labels), before))
+    gains = {count: best_difference(changes) for count, changes in found.items() if changes}
+    best = max(gains, key=lambda count: gains[count].value)
+    return (1, gains[1]) if gains[best].value < gains[1].value + 0.01 else (best, gains[best])
 
 
 def plainly(top_share: float, gain: Estimate) -> bool:
@@ -179,9 +179,18 @@ def plainly(top_share: float, gain: Estimate) -> bool:
     return costly(gain, certain=2.0 if top_share > PLAIN else trials.CERTAIN)
 
 
-def scaled_columns(body: Bench) -> Tensor | None:
-    """Columns whose deviation stands out from the others' by a factor and by robust spreads; None where none does."""
-    spread = body.rows.std(dim=0)
+def scaled_columns(body: Bench, unexplained_lengths: float) -> Tensor | None:
+    """Columns whose deviation stands out from the others' by a factor and by robust spreads; None where none does.
+
+    Rows of a cone that were multiplied by numbers of their own vary most where the cone points: then lengths are the
+    cause, and no column stands out once rows are divided by them.
+    """
+    found = _standing_out(body.rows.std(dim=0))
+    by_lengths = found is not None and unexplained_lengths > UNEXPLAINED
+    return None if by_lengths and _standing_out(trials.unit(body.rows).std(dim=0)) is None else found
+
+
+def _standing_out(spread: Tensor) -> Tensor | None:
     live = spread > 1e-9 * spread.max()
     if int(live.sum()) < 3:
         return None
@@ -196,9 +205,14 @@ def scaled_columns(body: Bench) -> Tensor | None:
     return None
 
 
-def owning_columns(body: Bench) -> Tensor | None:
+def owning_columns(body: Bench, unexplained_lengths: float) -> Tensor | None:
     """A third of the columns at most that vary five times as much as the median one and own half of the variance."""
-    spread = body.rows.std(dim=0)
+    found = _owning(body.rows.std(dim=0))
+    by_lengths = found is not None and unexplained_lengths > UNEXPLAINED
+    return None if by_lengths and _owning(trials.unit(body.rows).std(dim=0)) is None else found
+
+
+def _owning(spread: Tensor) -> Tensor | None:
     live = spread > 1e-9 * spread.max()
     if int(live.sum()) < 3:
         return None
@@ -256,8 +270,8 @@ def _standardizing(body: Bench, columns: Tensor) -> Estimate:
     for rows in (trials.standardized(body.rows), trials.centered(body.rows) * factor):
         after = trials.correct(trials.cosine(rows), body.labels)
         far = trials.correct(trials.euclidean(rows), body.labels)
-        changes += [difference(after, before), difference(after, body.correct), difference(far, far_before)]
-    return max(changes, key=lambda found: found.value)
+        changes += [(after, before), (after, body.correct), (far, far_before)]
+    return best_difference(changes)
 
 
 def _gained(gain: Estimate | None, what: str) -> str:

@@ -1,0 +1,254 @@
+"""Readers of labels: what rows say of the label of each row, which none of them sees, and how sure they are.
+
+Five readers predict every label without it, and one model weighs them. From it follow how much rows know of their
+labels, and how many labels are wrong. Nothing here depends on the names of classes.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy.special import expit, log_softmax
+from torch import Tensor
+
+from vergence.diagnostics import trials
+from vergence.diagnostics.arrays import unit
+from vergence.diagnostics.trials import Bench, K
+
+ABOVE, BELOW = (
+    6.0,
+    3.0,
+)  # nats: above, labels are known; below, at chance. Of 200 permutations 1 in 40 exceeds 3, none 6
+USUAL = 0.02  # share of wrong labels that careful data have: .3 to 6 % in the test sets of Northcutt et al. (2021)
+LINEAR = (1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0)  # penalties of kernels whose diagonal is 1 on average
+GAUSSIAN = (0.003, 0.03, 0.3, 3.0)
+PURE = 0.95  # share of 20 neighbors that are guessed as a row is, from which it is inside of a cluster
+ROOM = 100_000  # rows times classes that a fit sees: beyond, it sees a part of the rows
+
+
+@dataclass(frozen=True, eq=False)
+class Readers:
+    """Votes of 20 neighbors; ridges with a linear and a Gaussian kernel, of directions and of standardized columns."""
+
+    nearest: Tensor
+    ridges: tuple[tuple[Tensor, Tensor, tuple[float, ...]], ...]  # eigenvalues, eigenvectors, penalties
+
+    def scores(self, labels: Tensor) -> np.ndarray:
+        """Scores of each class for each row by each reader, made without the row's own label."""
+        targets = torch.nn.functional.one_hot(labels).double()
+        weights = torch.full(self.nearest.shape, 1 / self.nearest.shape[1], dtype=torch.float64)
+        votes = torch.zeros_like(targets).scatter_add_(1, labels[self.nearest], weights)
+        scores = torch.stack([votes, *(_left_out(*ridge, targets) for ridge in self.ridges)])
+        rows = np.linspace(0, len(labels) - 1, min(len(labels), max(1, ROOM // targets.shape[1]))).astype(int)
+        scores = (scores - scores.mean(dim=2, keepdim=True)).numpy()[:, rows]
+        return scores / np.maximum(scores.std(axis=(1, 2), keepdims=True), 1e-12)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What readers know of labels: balanced accuracy, what guessing gives, and nats gained over the classes' shares."""
+
+    accuracy: float
+    chance: float
+    nats: float
+
+    @property
+    def above_chance(self) -> bool:
+        return self.nats > ABOVE
+
+    @property
+    def at_chance(self) -> bool:
+        return self.nats < BELOW
+
+
+@dataclass(frozen=True)
+class Replaced:
+    """``share`` of the labels was replaced by any other class alike.
+
+    ``evidence`` is the log-likelihood ratio of that share against the usual one or less; ``error`` the share of labels
+    that the readers contradict, ``surest`` that among the quarter of rows of which they are surest.
+    """
+
+    share: float
+    evidence: float
+    error: float
+    surest: float
+
+
+def comparable(labels: Tensor) -> bool:
+    """Two classes at least, and two samples a class on average: not one class, and not names of samples."""
+    classes = len(torch.unique(labels))
+    return 2 <= classes <= len(labels) // 2
+
+
+def readers(body: Bench) -> Readers | None:
+    """The readers of some rows; None where labels name samples, or are all equal."""
+    if body.labels is None or not comparable(body.labels):
+        return None
+    clipped = trials.clipped(body.rows)
+    ridges = []
+    for rows in (trials.centered(unit(trials.centered(clipped))), trials.standardized(clipped)):
+        products = rows @ rows.T
+        squares = products.diagonal()
+        apart = (squares[:, None] + squares[None, :] - 2 * products).clamp(min=0)
+        # Twice the distance of the tenth neighbor: the row itself is the first of eleven.
+        width = float(apart.topk(min(K + 1, len(apart)), dim=1, largest=False).values[:, -1].median())
+        ridges.append((*torch.linalg.eigh(products / squares.mean().clamp(min=1e-300)), LINEAR))
+        ridges.append((*torch.linalg.eigh(torch.exp(-apart / max(4 * width, 1e-12))), GAUSSIAN))
+    return Readers(body.nearest[1], tuple(ridges))
+
+
+def judged(readers: Readers, body: Bench) -> Judged:
+    r"""How much better than the shares of classes the readers predict, in nats summed over rows.
+
+    With :math:`p = \mathrm{softmax}(\log \pi + \sum_m w_m s_m)` and weights of at least 0: of labels that do not belong
+    to the rows nothing is predicted, weights are 0 and so is the gain, but for the luck of five weights.
+    """
+    from scipy.optimize import minimize
+
+    labels = torch.unique(body.labels, return_inverse=True)[1]
+    scores = readers.scores(labels)
+    known = _kept(labels, scores)
+    shares = np.log(np.bincount(labels.numpy()) / len(labels))
+    own = (np.arange(len(known)), known)
+
+    def surprise(weights: np.ndarray) -> tuple[float, np.ndarray]:
+        logs = log_softmax(shares + np.tensordot(weights, scores, 1), axis=1)
+        slope = np.exp(logs)
+        slope[own] -= 1
+        return -float(logs[own].sum()), np.tensordot(scores, slope, 2)
+
+    nothing = np.zeros(len(scores))
+    fit = minimize(surprise, nothing, jac=True, method="L-BFGS-B", bounds=[(0, None)] * len(scores))
+    right = torch.from_numpy(np.tensordot(fit.x if fit.x.any() else nothing + 1, scores, 1).argmax(axis=1) == known)
+    accuracy = _balanced(right, torch.from_numpy(known))
+    return Judged(accuracy, 1 / len(shares), (surprise(nothing)[0] - float(fit.fun)) * len(labels) / len(known))
+
+
+def replaced(readers: Readers, body: Bench) -> Replaced:
+    r"""The share of labels that were replaced, by maximum likelihood.
+
+    Where classes overlap, a contradicted label is the readers' second guess; a replaced label is any guess, however
+    sure they are. With :math:`p = \mathrm{softmax}(\sum_m w_m s_m)` a label y has the chance :math:`(1 - e) p_y +
+    e (1 - p_y) / (K - 1)`. Weights and e are fitted together, and again with e at most 2 %. Where readers are never
+    sure, wrong labels cannot be told from overlap, and the evidence is near 0.
+
+    References:
+        Northcutt, Jiang & Chuang (2021), confident learning. https://arxiv.org/abs/1911.00068
+    """
+    labels = torch.unique(body.labels, return_inverse=True)[1]
+    scores = readers.scores(labels)
+    return replaced_share(scores, _kept(labels, scores), readers.nearest)
+
+
+def blind(readers: Readers, body: Bench, found: Callable[[Replaced], bool], *, part: float = 0.15) -> bool:
+    """Whether that share of labels, replaced on trial, would not be found: then nothing is known of wrong labels."""
+    labels = torch.unique(body.labels, return_inverse=True)[1]
+    generator = torch.Generator().manual_seed(0)
+    wrong = torch.rand(len(labels), generator=generator) < part
+    classes = int(labels.max()) + 1
+    others = (labels + torch.randint(1, classes, labels.shape, generator=generator)) % classes
+    again = torch.unique(torch.where(wrong, others, labels), return_inverse=True)[1]
+    scores = readers.scores(again)
+    return not found(replaced_share(scores, _kept(again, scores), readers.nearest))
+
+
+def replaced_share(scores: np.ndarray, labels: np.ndarray, nearest: Tensor | None = None) -> Replaced:
+    """The same from scores of shape [readers, rows, classes]; with neighbors, from clusters too."""
+    most = 0.9 * (scores.shape[2] - 1) / scores.shape[2]  # of labels drawn anew (K - 1) / K are wrong
+    usual, _, _ = _fitted(scores, labels, USUAL)
+    free, weights, share = _fitted(scores, labels, most)
+    logits = np.tensordot(weights, scores, 1)
+    ordered = np.sort(logits, axis=1)
+    wrong = logits.argmax(axis=1) != labels
+    surest = np.argsort(ordered[:, -2] - ordered[:, -1], kind="stable")[: max(1, len(labels) // 4)]
+    found = (share, max(0.0, usual - free))
+    if nearest is not None and len(nearest) == len(labels):
+        found = max(found, _in_clusters(logits.argmax(axis=1), labels, nearest.numpy()), key=lambda each: each[1])
+    return Replaced(*found, float(wrong.mean()), float(wrong[surest].mean()))
+
+
+def _in_clusters(guesses: np.ndarray, labels: np.ndarray, nearest: np.ndarray) -> tuple[float, float]:
+    """The share of contradicted labels inside of clusters, and its log-likelihood ratio against the usual one.
+
+    In a cluster all neighbors are guessed alike, and readers are equally sure of all rows: there wrong labels look like
+    one common doubt. But doubt between classes that overlap names the neighboring class; replaced labels are as often
+    any other, in every cluster. Where they are not, there is no evidence.
+    """
+    inside = (guesses[nearest] == guesses[:, None]).mean(axis=1) >= PURE
+    wrong = inside & (guesses != labels)
+    n, count = int(inside.sum()), int(wrong.sum())
+    share = count / max(1, n)
+    if n < len(labels) / 2 or not USUAL < share < 1 or not _scattered(guesses[inside], labels[inside]):
+        return 0.0, 0.0
+    evidence = count * math.log(share / USUAL) + (n - count) * math.log1p(-share) - (n - count) * math.log1p(-USUAL)
+    return share, evidence
+
+
+def _scattered(guesses: np.ndarray, labels: np.ndarray) -> bool:
+    """Whether contradicted labels are spread over guesses and other classes as replaced ones are, by chi-square."""
+    from scipy.stats import chi2
+
+    classes = int(max(guesses.max(), labels.max())) + 1
+    table = np.zeros((classes, classes))
+    np.add.at(table, (guesses, labels), 1)
+    sizes, wrong = table.sum(axis=1), table * (1 - np.eye(classes))
+    expected = np.outer(sizes, np.ones(classes)) * (1 - np.eye(classes)) / (classes - 1) * wrong.sum() / sizes.sum()
+    cells = expected > 0
+    statistic = float((np.square(wrong - expected)[cells] / expected[cells]).sum())
+    return statistic < float(chi2.ppf(0.95, int(cells.sum()) - 1))
+
+
+def _fitted(scores: np.ndarray, labels: np.ndarray, most: float) -> tuple[float, np.ndarray, float]:
+    """Minus the log-likelihood, the weights and the share of wrong labels, of at most ``most``, that fit best."""
+    from scipy.optimize import minimize
+
+    starts = [np.r_[np.full(len(scores), -1.0), logit] for logit in (-3.0, 0.0)]
+    fits = [minimize(_surprise, start, (scores, labels, most), jac=True, method="L-BFGS-B") for start in starts]
+    best = min(fits, key=lambda found: found.fun)
+    return float(best.fun), np.exp(np.clip(best.x[:-1], -8, 4)), float(most * expit(best.x[-1]))
+
+
+def _surprise(parameters: np.ndarray, scores: np.ndarray, labels: np.ndarray, most: float) -> tuple[float, np.ndarray]:
+    """Minus the log-likelihood of labels, and its slope by the logarithms of weights and by the logit of the share."""
+    weights, part = np.exp(np.clip(parameters[:-1], -8, 4)), expit(parameters[-1])
+    share, own = most * part, (np.arange(len(labels)), labels)
+    chances = np.exp(log_softmax(np.tensordot(weights, scores, 1), axis=1))
+    right, others = chances[own], scores.shape[2] - 1
+    likely = np.clip((1 - share) * right + share * (1 - right) / others, 1e-12, 1)
+    pull = (1 - share - share / others) * right / likely
+    slope = pull[:, None] * chances
+    slope[own] -= pull
+    by_weights = weights * np.tensordot(scores, slope, 2)
+    by_share = -float(((1 - right) / others - right) @ (1 / likely)) * most * part * (1 - part)
+    return -float(np.log(likely).sum()), np.r_[by_weights, by_share]
+
+
+def _kept(labels: Tensor, scores: np.ndarray) -> np.ndarray:
+    """Labels of the rows that scores are of."""
+    return labels.numpy()[np.linspace(0, len(labels) - 1, scores.shape[1]).astype(int)]
+
+
+def _balanced(right: Tensor, labels: Tensor) -> float:
+    """The mean over classes of the share of rows that are classified correctly."""
+    counts = torch.bincount(labels).double()
+    sums = torch.zeros_like(counts).index_add_(0, labels, right.double())
+    return float((sums / counts)[counts > 0].mean())
+
+
+def _left_out(values: Tensor, vectors: Tensor, penalties: tuple[float, ...], targets: Tensor) -> Tensor:
+    """Leave-one-out predictions of a kernel ridge, (Hy - h y) / (1 - h), with the penalty that predicts best."""
+    prior = targets.mean(dim=0)
+    apart = targets - prior
+    turned = vectors.T @ apart
+    best, found = torch.inf, apart
+    for penalty in penalties:
+        shrink = values.clamp(min=0) / (values.clamp(min=0) + penalty)
+        leverage = (vectors.square() * shrink).sum(dim=1, keepdim=True) + 1 / len(targets)
+        left_out = ((vectors * shrink) @ turned - leverage * apart) / (1 - leverage).clamp(min=1e-6)
+        loss = float((left_out - apart).square().sum())
+        if loss < best:
+            best, found = loss, left_out
+    return found + prior
