@@ -86,7 +86,8 @@ def test_an_attained_floor_is_reached_by_optimization(name):
 
 def test_the_floor_with_a_queue_is_reached_by_a_simplex_of_all_candidates():
     points = torch.eye(10, dtype=torch.float64) - 0.1
-    loss = OBJECTIVES["info_nce"](points[:1], points[:1], negatives=points[1:], temperature=0.3)
+    twice = points[:1].repeat(2, 1)  # an objective wants two rows at least
+    loss = OBJECTIVES["info_nce"](twice, twice, negatives=points[1:], temperature=0.3)
     found = thermometer("info_nce", n=4, d=10, negatives=9, temperature=0.3)
     assert found.attained
     assert found.floor == pytest.approx(float(loss), rel=1e-12)
@@ -95,8 +96,11 @@ def test_the_floor_with_a_queue_is_reached_by_a_simplex_of_all_candidates():
 def test_any_encoders_are_above_the_floor_with_a_queue_once_every_candidate_has_been_the_own_one():
     query, key = (torch.randn(10, 3, generator=torch.Generator().manual_seed(seed)).double() for seed in (0, 1))
     own = query + 0.1 * key
-    losses = [OBJECTIVES["info_nce"](query[i : i + 1], own[i : i + 1], negatives=torch.cat([own[:i], own[i + 1 :]]),
-                                     temperature=0.3) for i in range(10)]  # fmt: skip
+    losses = []
+    for i in range(10):
+        others = torch.cat([own[:i], own[i + 1 :]])
+        one, its = query[[i, i]], own[[i, i]]  # an objective wants two rows at least
+        losses.append(OBJECTIVES["info_nce"](one, its, negatives=others, temperature=0.3))
     assert float(torch.stack(losses).mean()) > thermometer("info_nce", n=4, d=3, negatives=9, temperature=0.3).floor
 
 
