@@ -56,7 +56,7 @@ def info_nce(
     one it is, positives exceed negatives by :math:`\frac{1}{K} \sum_i (q_i - \bar q)(k_i - \bar k) \le (K + 1) / K`, so
     the floor is :math:`\log(1 + K e^{-(K + 1) / (K T)})` whatever the encoders: the simplex of K + 1 points, of n in a
     batch. One batch with a queue may pass it, if all keys of the queue happen to be opposite to all queries: ``least``.
-    With ``hard_negatives`` explicit ones of each sample, those of the batch stand beside the keys: n (1 + m) candidates.
+    With ``hard_negatives`` explicit ones of each sample, all of the batch stand beside the keys: n (1 + m) candidates.
     """
     if hard_negatives:
         return _with_hard_negatives(n, d, hard_negatives, temperature)
