@@ -107,7 +107,10 @@ def killed(whole: Run, place: Path, *, kills: int, dice: random.Random) -> Figur
     different: set[str] = set()
     while sum(where.values()) < kills:
         path = place / f"killed-{runs}"
-        while (phase := train_and_kill(path, after=dice.uniform(0, length / 2))) is not None:
+        # One of four at any moment of the start; the others once steps are made, so that a busy machine is no refuge.
+        while (
+            phase := train_and_kill(path, after=dice.uniform(0, length / 2), begun=dice.random() < 0.75)
+        ) is not None:
             where[phase] += 1
         runs += 1
         found = differences(Run(path), whole)
@@ -118,11 +121,16 @@ def killed(whole: Run, place: Path, *, kills: int, dice: random.Random) -> Figur
     return Figure(sentence + (f"; others in {sorted(different)}" if different else ""), equal == runs)
 
 
-def train_and_kill(path: Path, *, after: float) -> str | None:
-    """The phase in which a training process was killed, or nothing if it came to its end before."""
+def train_and_kill(path: Path, *, after: float, begun: bool = False) -> str | None:
+    """The phase in which a training process was killed, or nothing if it came to its end before.
+
+    The clock runs from its start or, for one that has ``begun``, from its first step.
+    """
     phase = FORK.RawValue("i", 0)  # without a lock, which a killed process would keep
     process = FORK.Process(target=train, args=(path, CONFIG, phase))
     process.start()
+    if begun:
+        wait_for(lambda: phase.value > 0, process)
     process.join(after)
     if process.is_alive():
         os.kill(process.pid, signal.SIGKILL)

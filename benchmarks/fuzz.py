@@ -600,11 +600,5 @@ FAMILIES = (
 )
 
 
-def every(count: int, *, seed: int = 0) -> Iterator[tuple[str, Counter[str]]]:
-    """A part of the campaign, for the tests: ``count`` inputs of each family that is fast."""
-    for family in FAMILIES[:5]:
-        yield family.name, campaign(family, count, seed=seed)
-
-
 if __name__ == "__main__":
     main()

@@ -19,6 +19,15 @@ os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
 
 @pytest.fixture
+def unassessed(monkeypatch):
+    """``train`` ends with its last step: features, diagnosis and page take longer than what is tested."""
+    from vergence.runs.results import Answer
+    from vergence.stages import train
+
+    monkeypatch.setattr(train, "assess", lambda parts, place, *, quiet: Answer((), {}))
+
+
+@pytest.fixture
 def unchecked():
     """Shape checks off, to reach the errors that users see: the checks run under pytest only."""
     jaxtyping.config.update("jaxtyping_disable", True)

@@ -43,10 +43,9 @@ def test_training_leaves_every_file_of_the_flow(run):
     assert expected <= {path.name for path in run.iterdir()}
 
 
-def test_an_existing_run_is_kept(run):
-    result = vergence("train", "--data", "digits", "--run", str(run), *QUICK)
-    assert result.returncode == 2
-    assert "--overwrite" in result.stderr
+def test_an_existing_run_is_kept(run, capsys):
+    assert main(["train", "--data", "digits", "--run", str(run), *QUICK]) == 2
+    assert "--overwrite" in capsys.readouterr().err
 
 
 def test_resuming_a_finished_run_trains_nothing_more(run, capsys):

@@ -127,7 +127,7 @@ RUNS = {
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_text_run_that_was_stopped_ends_as_one_that_was_not(tmp_path, name):
+def test_a_text_run_that_was_stopped_ends_as_one_that_was_not(tmp_path, unassessed, name):
     pairs = "" if name == "simcse" else ",pairs=next"
     options = {**RUNS[name], "data": corpus(tmp_path / "a.tsv") + pairs, "batch": 32, "track": ()}
     options |= {"saving": {"every": 1}, "watching": {"every": 0}, "optim": {"schedule": "constant", "warmup": 0.0}}

@@ -195,7 +195,7 @@ def trained_for(folder, epochs: int, *, resume: bool = False, method: str = "sim
     return Run(folder)
 
 
-def test_a_run_resumed_for_more_epochs_is_the_longer_run_to_the_bit(tmp_path, recwarn):
+def test_a_run_resumed_for_more_epochs_is_the_longer_run_to_the_bit(tmp_path, unassessed, recwarn):
     whole = trained_for(tmp_path / "whole", 4)
     trained_for(tmp_path / "parts", 2)
     parts = trained_for(tmp_path / "parts", 4, resume=True)
@@ -206,7 +206,7 @@ def test_a_run_resumed_for_more_epochs_is_the_longer_run_to_the_bit(tmp_path, re
     assert not [warning for warning in recwarn if "epochs instead of" in str(warning.message)]
 
 
-def test_what_depends_on_the_number_of_epochs_is_said_when_it_grows(tmp_path):
+def test_what_depends_on_the_number_of_epochs_is_said_when_it_grows(tmp_path, unassessed):
     trained_for(tmp_path / "run", 1, method="byol", schedule="cosine")
     with pytest.warns(UserWarning, match="the cosine schedule and the momentum that rises to 1 go by 2 epochs"):
         run = trained_for(tmp_path / "run", 2, resume=True, method="byol", schedule="cosine")

@@ -97,7 +97,9 @@ def test_a_trial_that_fails_ends_no_run(two_threads, monkeypatch):
     assert threads.settled(made) == (made, "")
 
 
-def test_the_choice_is_said_recorded_and_kept_by_a_continued_run(two_threads, array, tmp_path, monkeypatch, capsys):
+def test_the_choice_is_said_recorded_and_kept_by_a_continued_run(
+    two_threads, unassessed, array, tmp_path, monkeypatch, capsys
+):
     used, plain = [], threads.used
     monkeypatch.setattr(threads, "used", lambda number: (used.append(number), plain(number))[1])
     monkeypatch.setattr(threads, "tried", lambda *a: {1: 0.002, 2: 0.008})
@@ -121,7 +123,9 @@ def test_by_default_nothing_is_chosen_and_a_faster_number_is_said(two_threads, m
     assert threads.settled(made) == (made, "")
 
 
-def test_a_run_that_tried_ends_with_the_weights_of_one_that_was_told(two_threads, array, tmp_path, monkeypatch):
+def test_a_run_that_tried_ends_with_the_weights_of_one_that_was_told(
+    two_threads, unassessed, array, tmp_path, monkeypatch
+):
     monkeypatch.setattr(threads, "GAIN", 0.0)  # whatever the clock says: one thread
     train(data=array, run=tmp_path / "tried", epochs=30, quiet=True, compute={"threads": -1}, **SMALL)
     train(data=array, run=tmp_path / "told", epochs=30, quiet=True, compute={"threads": 1}, **SMALL)

@@ -162,6 +162,15 @@ def test_rows_that_come_in_uneven_batches_are_one_array(tmp_path, ending):
     assert not list(tmp_path.glob(".*"))
 
 
+def test_what_is_read_is_not_written_over(trained, tmp_path):
+    np.save(tmp_path / "x.npy", np.zeros((4, 8), np.float32))
+    for options in ({"files": (str(tmp_path / "x.npy"),)}, {"data": f"array:{tmp_path / 'x.npy'}"}):
+        with pytest.raises(FileExistsError, match="is what is read"):
+            embed(trained / "run", output=tmp_path / "." / "x.npy", **options)
+    with pytest.raises(FileExistsError, match="holds a run"):
+        vg.doctor(tmp_path / "x.npy", output=trained / "run")
+
+
 def test_an_error_on_the_way_leaves_no_file(tmp_path):
     def torn():
         yield Rows(np.ones((3, 2), np.float32), ["a", "b", "c"])

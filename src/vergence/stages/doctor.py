@@ -265,6 +265,8 @@ def _folder_to_write(folder: Path) -> None:
     """Make the folder before the examination, so that what cannot be made is said first."""
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"{folder} is a file; name a folder for the page.")
+    if (folder / "config.yaml").exists():
+        raise FileExistsError(f"{folder} holds a run, whose results these would replace: name another folder.")
     folder.mkdir(parents=True, exist_ok=True)
 
 

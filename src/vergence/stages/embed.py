@@ -52,6 +52,7 @@ def embed(
     place = Run(run)
     if files and data is not None:
         raise ValueError("Give files or --data, not both.")
+    _check_apart(output, files, data)
     if sentences.is_model(run):
         encoder, recipe, samples, stem = _of_model(run, files, data, split)
     else:
@@ -71,6 +72,15 @@ def embed(
     )
     values = {"path": str(path), "files": [str(file) for file in written], "n": n, "d": d}
     return Answer(lines, {**values, "skipped": [list(pair) for pair in skipped.items()]})
+
+
+def _check_apart(output: Path | None, files: tuple[str, ...], data: str | None) -> None:
+    """Refuse to write over what is read."""
+    read = [*files, *([sources.parts(data.split(",")[0])[1]] if data else [])]
+    if output is not None and any(
+        Path(file).exists() and Path(file).resolve() == Path(output).resolve() for file in read
+    ):
+        raise FileExistsError(f"{output} is what is read: name another --output.")
 
 
 def _of_model(run: Path, files: tuple[str, ...], data: str | None, split: str | None) -> tuple[Any, Any, Samples, str]:
