@@ -85,6 +85,15 @@ def test_isotropy_of_a_cloud_and_of_a_cone():
     assert isotropy(rows(4000, 8) + 5) < 0.2
 
 
+def test_lidar_does_not_ask_how_many_columns_hold_the_rows():
+    """Turned into more columns than there are views, rows keep their discriminants; the span is searched there."""
+    generator = torch.Generator().manual_seed(0)
+    z1 = torch.randn(20, 30, generator=generator, dtype=torch.float64)
+    z2 = z1 + 0.3 * torch.randn(20, 30, generator=generator, dtype=torch.float64)
+    wide = torch.linalg.qr(torch.randn(41, 30, generator=generator, dtype=torch.float64)).Q.T
+    assert lidar(z1 @ wide, z2 @ wide) == pytest.approx(lidar(z1, z2), rel=1e-4)
+
+
 def test_lidar_counts_directions_that_views_keep():
     samples, noise = rows(500, 10), rows(500, 10, seed=5)
     kept = torch.arange(10) < 4

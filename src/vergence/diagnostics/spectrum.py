@@ -207,8 +207,11 @@ def lidar(z1: Array, z2: Array) -> float:
     center, half = (first + second) / 2, (first - second) / 2
     center = center - center.mean(dim=0)
     n, d = center.shape
+    if d > 2 * n:  # outside of the span of all rows there is nothing to tell apart
+        span = torch.linalg.qr(torch.cat([center, half]).T).Q
+        center, half = center @ span, half @ span
     # Two views have the unbiased within-sample covariance 2 half half'.
-    within = 2 * half.T @ half / n + WITHIN * torch.eye(d, dtype=half.dtype, device=half.device)
+    within = 2 * half.T @ half / n + WITHIN * torch.eye(half.shape[1], dtype=half.dtype, device=half.device)
     whitened = torch.linalg.solve_triangular(torch.linalg.cholesky(within), center.T, upper=False)
     gram = whitened @ whitened.T if d <= n else whitened.T @ whitened
     values = torch.linalg.eigvalsh(gram / (n - 1)).clamp(min=0)

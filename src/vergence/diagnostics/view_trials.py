@@ -149,7 +149,14 @@ def _mapped(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
     """
     learned, judged = slice(0, None, 2), slice(1, None, 2)
     x, y = (rows - rows[learned].mean(dim=0) for rows in (first, second))
-    moments = x[learned].T @ x[learned]
+    known = x[learned]
     # As much penalty as a tenth of a direction of mean strength: half the rows may be fewer than the columns.
-    moments.diagonal().add_(0.1 * moments.diagonal().mean() + 1e-12)
-    return x[judged] @ torch.linalg.solve(moments, x[learned].T @ y[learned]), y[judged]
+    penalty = 0.1 * known.square().sum() / known.shape[1] + 1e-12
+    # (X'X + p)^-1 X' = X' (XX' + p)^-1: whichever of rows and columns are fewer.
+    if len(known) < known.shape[1]:
+        products = known @ known.T
+        products.diagonal().add_(penalty)
+        return x[judged] @ known.T @ torch.linalg.solve(products, y[learned]), y[judged]
+    moments = known.T @ known
+    moments.diagonal().add_(penalty)
+    return x[judged] @ torch.linalg.solve(moments, known.T @ y[learned]), y[judged]
