@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -160,6 +161,16 @@ def test_rows_that_come_in_uneven_batches_are_one_array(tmp_path, ending):
     read = read_embeddings(files[0])
     np.testing.assert_array_equal(np.asarray(read), h)
     assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.parametrize(
+    "facts", ['{"kind": "imige", "shape": [8]}', '{"kind": "vector", "shape": 8}', '{"shape": [0]}']
+)
+def test_damaged_facts_of_samples_are_said_to_be_damaged(trained, tmp_path, facts):
+    run = shutil.copytree(trained / "run", tmp_path / "run")
+    (run / "samples.json").write_text(facts)
+    with pytest.raises(ValueError, match=r"samples\.json is damaged.*--resume` makes it again"):
+        embed(run, quiet=True)
 
 
 def test_what_is_read_is_not_written_over(trained, tmp_path):

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,7 @@ from vergence.counters import sample_keys, shuffled
 from vergence.data import Samples
 from vergence.data import tokens as tokenizers
 from vergence.data.pairs import with_negatives
-from vergence.data.samples import Sharded
+from vergence.data.samples import Kind, Sharded
 from vergence.data.text import tokens_for
 from vergence.data.tokens import Tokens
 from vergence.encoders.text_bag import TokenVectors
@@ -419,6 +419,9 @@ def trained_encoder(run: Run) -> tuple[nn.Module, Any, dict[str, Any]]:
     if "shape" not in facts:
         parts = trained(run)
         return parts.learner.encoder.eval(), parts.recipe, {"kind": parts.samples.kind, "shape": parts.samples.shape}
+    if facts.get("kind") not in get_args(Kind) or not _is_shape(facts["shape"]):
+        known = f"{run.path / 'samples.json'} is damaged: {facts.get('kind')!r} samples of shape {facts['shape']!r}"
+        raise ValueError(f"{known[:300]}. `vergence train --run {run.path} --resume` makes it again.")
     config, checkpoint = run.config, run.load(best=True)
     if checkpoint is None:
         raise FileNotFoundError(f"{run.path} has no checkpoint yet: train it first, or continue it with --resume.")
@@ -433,3 +436,7 @@ def trained_encoder(run: Run) -> tuple[nn.Module, Any, dict[str, Any]]:
     }
     encoder.load_state_dict(weights)
     return encoder.to(device(config)).eval(), recipe, facts
+
+
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, list) and all(type(size) is int and size > 0 for size in value)
