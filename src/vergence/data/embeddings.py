@@ -85,7 +85,11 @@ def _columns(file: Path) -> dict[str, Any]:
 def _table(file: Path) -> dict[str, Any]:
     from pyarrow import parquet
 
-    return {name: np.asarray(column) for name, column in parquet.read_table(file).to_pydict().items() if _flat(column)}
+    try:
+        columns = parquet.read_table(file).to_pydict()
+    except Exception as error:  # a damaged file may raise anything
+        raise ValueError(f"{file} cannot be read as a parquet table: {str(error)[:300]}") from error
+    return {name: np.asarray(column) for name, column in columns.items() if _flat(column)}
 
 
 def _flat(column: list[Any]) -> bool:

@@ -63,6 +63,9 @@ def labeled(run: Run, train: features.Features, test: features.Features) -> dict
             sets[UNTRAINED] = (features.read(file, "untrained_train"), features.read(file, "untrained_test"))
         if features.holds(file, "raw_train"):
             kind = (run.read_json("samples.json") or {}).get("kind", "image")
+            if kind not in RAW:
+                again = f"`vergence train --run {run.path} --resume` makes it again"
+                raise ValueError(f"{run.path / 'samples.json'} is damaged: there are no {kind!r} samples; {again}.")
             sets[RAW[kind]] = (features.read(file, "raw_train"), features.read(file, "raw_test"))
     return {name: (seen.h, seen.labels, left.h, left.labels) for name, (seen, left) in sets.items()}
 
