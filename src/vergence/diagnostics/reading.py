@@ -42,8 +42,8 @@ class Readers:
         votes = torch.zeros_like(targets).scatter_add_(1, labels[self.nearest], weights)
         scores = torch.stack([votes, *(_left_out(*ridge, targets) for ridge in self.ridges)])
         rows = np.linspace(0, len(labels) - 1, min(len(labels), max(1, ROOM // targets.shape[1]))).astype(int)
-        scores = (scores - scores.mean(dim=2, keepdim=True)).numpy()[:, rows]
-        return scores / np.maximum(scores.std(axis=(1, 2), keepdims=True), 1e-12)
+        centered = (scores - scores.mean(dim=2, keepdim=True)).numpy()[:, rows]
+        return centered / np.maximum(centered.std(axis=(1, 2), keepdims=True), 1e-12)
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,8 @@ def spoken(results: Results) -> Iterator[str]:
     yield from _label_curves(results.few_labels)
     yield from _changes(results.changes)
     for tuned in results.finetuning:
-        told = ", ".join(f"{row.features} {row.accuracy:.3f}{_precision(row, '.3f')}" for row in tuned.scores)
-        yield f"  with {tuned.labels} ({tuned.count:,} labels): {told}"
+        figures = ", ".join(f"{row.features} {row.accuracy:.3f}{_precision(row, '.3f')}" for row in tuned.scores)
+        yield f"  with {tuned.labels} ({tuned.count:,} labels): {figures}"
     for proof in results.certificates:
         yield f"  certificate, {proof.verdict}: {proof.statement}: {_known(proof.left)} <= {_known(proof.right)}"
     yield from (f"  note: {note}" for note in results.notes)
