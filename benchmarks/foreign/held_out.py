@@ -1,4 +1,4 @@
-"""Eighteen sets that were made after the doctor was last changed for foreign rows, and examined once.
+"""Eighteen sets that no threshold was chosen on, examined once; several of their sources also serve for development.
 
     VERGENCE_DATA=... python benchmarks/foreign/held_out.py HELD_OUT --tables FOLDER
     python benchmarks/foreign/suite.py HELD_OUT ROWS.jsonl
