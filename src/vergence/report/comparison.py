@@ -11,7 +11,8 @@ from vergence.report import figures
 from vergence.report.document import Section, document, section
 from vergence.report.experiments import scatter
 from vergence.report.finetuning import compared
-from vergence.report.pieces import bullets, details, paragraph, percent, picture, side_by_side, stacked, table
+from vergence.report.gains import percent
+from vergence.report.pieces import bullets, details, paragraph, picture, side_by_side, stacked, table
 from vergence.report.record import Record, flat, read
 from vergence.runs.hits import ROWS, Difference, difference, read_hits
 from vergence.runs.results import TRAINED, Score

@@ -9,9 +9,9 @@ from pathlib import Path
 from markupsafe import Markup
 
 from vergence.report.colors import variables
+from vergence.report.gains import GOOD
 from vergence.report.pieces import TEMPLATES
 from vergence.report.sprite import Sprite
-from vergence.report.summary import GOOD
 
 ROOM = Path(__file__).parent
 # Verdicts that are no faults; every other label is one. A mark shows it too: color is never the only sign.

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from vergence.report.document import Section, section
-from vergence.report.pieces import paragraph, percent, stacked, table
+from vergence.report.gains import percent
+from vergence.report.pieces import paragraph, stacked, table
 from vergence.report.record import Record
 from vergence.runs.results import FineTuning, Number, Score
 

@@ -6,10 +6,11 @@ from vergence.report import maps, pairs, samples, sections
 from vergence.report.changes import changes
 from vergence.report.document import document
 from vergence.report.finetuning import finetuning
+from vergence.report.gains import badge, worth
 from vergence.report.projection import Told
 from vergence.report.record import Record, read
 from vergence.report.sprite import Pictures
-from vergence.report.summary import badge, summary_lines, worth
+from vergence.report.summary import summary_lines
 from vergence.runs.run import write_bytes
 
 

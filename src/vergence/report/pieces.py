@@ -113,11 +113,6 @@ def shortened(name: str, most: int = LONGEST_NAME) -> str:
     return name if len(name) <= most else f"{name[: most // 2 - 1]}…{name[-(most // 2) :]}"
 
 
-def percent(value: float) -> str:
-    """A share as a percentage with one decimal."""
-    return f"{100 * value:.1f} %"
-
-
 def _width(cell: Any) -> str:
     """Whether a cell may be broken into lines: sentences may, figures and names may not."""
     return "short" if isinstance(cell, Markup) or len(shown(cell)) <= LONGEST_NAME else "long"

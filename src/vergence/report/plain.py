@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from vergence.report.summary import badge, worth
+from vergence.report.gains import badge, worth
 from vergence.runs.results import Changes, Found, Judged, Layer, Number, Reading, Results, Score
 
 

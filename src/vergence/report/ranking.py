@@ -12,13 +12,13 @@ from torch import Tensor
 from vergence.report.colors import ACCENT, CATEGORIES, INK, QUIET, category
 from vergence.report.document import Section, document, section
 from vergence.report.figures import MARKERS, canvas, legend, verbatim
+from vergence.report.gains import percent
 from vergence.report.graph import graph_figures
 from vergence.report.pieces import (
     bullets,
     code,
     details,
     paragraph,
-    percent,
     picture,
     piece,
     shown,

@@ -11,8 +11,9 @@ from markupsafe import Markup
 from vergence.report import figures
 from vergence.report.document import Section, section
 from vergence.report.embedding import Points, nearest, scatter
+from vergence.report.gains import percent
 from vergence.report.maps import Map
-from vergence.report.pieces import details, paragraph, percent, picture, piece, shortened, side_by_side, table
+from vergence.report.pieces import details, paragraph, picture, piece, shortened, side_by_side, table
 from vergence.report.record import Record
 from vergence.report.sprite import Pictures
 

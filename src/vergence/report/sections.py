@@ -11,12 +11,12 @@ from vergence import __version__
 from vergence.report import figures
 from vergence.report.document import Section, section
 from vergence.report.formulas import formulas, linked
+from vergence.report.gains import percent
 from vergence.report.pieces import (
     bullets,
     code,
     details,
     paragraph,
-    percent,
     picture,
     piece,
     shown,

@@ -3,12 +3,11 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from vergence.report.pieces import percent, shown
+from vergence.report.gains import percent, worth
+from vergence.report.pieces import shown
 from vergence.report.record import Record, flat, read
-from vergence.runs.results import STARTING, TRAINED, UNTRAINED, Gain, Results
+from vergence.runs.results import TRAINED, Results
 
-BEFORE = (UNTRAINED, STARTING)  # what training began with
-GOOD = ("learning", "near the floor", "healthy")  # verdicts on rows and loss, which say nothing of what training gave
 # Measures of texts that stand in the table alone: the line has one of each kind.
 SECONDARY = ("Pearson", "alignment", "uniformity", "recall@1", "recall@5", "recall@10", "nDCG@10")
 
@@ -36,32 +35,6 @@ def _measured(record: Record) -> list[str]:
     ]
 
 
-def worth(results: Results) -> list[str]:
-    """What training gave over the untrained encoder, paired on the same samples, beside the raw input."""
-    gain = _first_gain(results)
-    if gain is None:
-        return list(_unpaired(results))
-    points = 100 * gain.value
-    amount = f"{'gained' if points > 0 else 'lost'} {abs(points):.1f} points"
-    if gain.low <= 0 <= gain.high:
-        amount = f"made no certain difference: {points:+.1f} points"
-    others = [each for each in results.gains if each.classifier == gain.classifier and each.over != gain.over]
-    beside = "".join(f"; {each.over} {percent(each.second)}" for each in others)
-    between = f"95 % of the gain between {100 * gain.low:.1f} and {100 * gain.high:.1f}"
-    return [
-        f"Training {amount} over the {gain.over} ({100 * gain.second:.1f} to {percent(gain.first)}, {between}{beside}; "
-        f"{gain.classifier}, {gain.n:,} held-out samples)."
-    ]
-
-
-def badge(results: Results) -> str:
-    """The word of the verdict; where nothing is wrong, but training made no certain difference or a worse one, that."""
-    gain = _first_gain(results)
-    if results.verdict.label not in GOOD or gain is None or gain.over not in BEFORE or gain.low > 0:
-        return results.verdict.label
-    return "no certain gain" if gain.high >= 0 else "worse than untrained"
-
-
 def texts(results: Results) -> Iterator[str]:
     """What an encoder of texts is worth, a line for each set of evaluation data, TF-IDF always beside it."""
     rows = [row for row in results.sentences if row.set in ("all", "mean") and row.measure not in SECONDARY]
@@ -75,21 +48,6 @@ def texts(results: Results) -> Iterator[str]:
         told = f" Not above {' and '.join(ahead)}." if ahead else ""
         interval = f"[{own.low:.3f}, {own.high:.3f}]"
         yield f"{data}, {measure}: {TRAINED} {own.value:.3f} {interval}; {others} (n = {own.n:,}).{told}"
-
-
-def _first_gain(results: Results) -> Gain | None:
-    """The gain that is told first: of the linear probe over the untrained encoder, or the first there is."""
-    rows = sorted(results.gains, key=lambda gain: (gain.over not in BEFORE, gain.classifier != "linear probe"))
-    return rows[0] if rows else None
-
-
-def _unpaired(results: Results) -> Iterator[str]:
-    """Results of an earlier form, or of one set of rows, know accuracies without the samples behind them."""
-    best = {name: results.best(name) for name in dict.fromkeys(row.features for row in results.accuracy)}
-    known = [score for score in best.values() if score is not None]
-    if known:
-        facts = [f"{score.features} {percent(score.accuracy)} ({score.classifier})" for score in known]
-        yield f"Accuracy with {known[0].labels}: {', '.join(facts)}."
 
 
 def _beaten(results: Results) -> Iterator[str]:
