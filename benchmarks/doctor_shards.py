@@ -63,7 +63,7 @@ def examine(folder: Path, processes: int) -> None:
         "pass": passed[0], "examination": seconds - passed[0],
         "processor": sum(each.ru_utime + each.ru_stime for each in used),
         "peak": [each.ru_maxrss / 1024 for each in used],
-        "values": {name: number["value"] for name, number in found["diagnostics"].items()},
+        "values": {name: number.get("value") for name, number in found["diagnostics"].items()},
         "verdict": found["verdict"]["label"],
     }  # fmt: skip
     print(json.dumps(facts, default=str))
