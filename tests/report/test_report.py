@@ -183,7 +183,7 @@ def test_what_training_gave_is_told_first(tmp_path):
     [
         (0.02, 0.08, "gained 5.0 points", "learning", "good"),
         (-0.02, 0.04, "made no certain difference: +1.0 points over", "no certain gain", "caution"),
-        (-0.09, -0.01, "lost 5.0 points", "worse than untrained", "bad"),
+        (-0.09, -0.01, "lost 5.0 points", "worse than the untrained encoder", "bad"),
     ],
 )
 def test_a_gain_that_may_be_nothing_is_not_called_one(low, high, words, word, tone, tmp_path):

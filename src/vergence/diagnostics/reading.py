@@ -17,10 +17,8 @@ from vergence.diagnostics import trials
 from vergence.diagnostics.arrays import unit
 from vergence.diagnostics.trials import Bench, K
 
-ABOVE, BELOW = (
-    6.0,
-    3.0,
-)  # nats: above, labels are known; below, at chance. Of 66 permutations of 11 development sets none exceeds 4
+# In nats: above, labels are known; below, at chance. Of 66 permutations of 11 development sets none exceeds 4.
+ABOVE, BELOW = 6.0, 3.0
 USUAL = 0.02  # share of wrong labels that careful data have: .3 to 6 % in the test sets of Northcutt et al. (2021)
 LINEAR = (1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0)  # penalties of kernels whose diagonal is 1 on average
 GAUSSIAN = (0.003, 0.03, 0.3, 3.0)

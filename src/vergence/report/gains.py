@@ -31,7 +31,7 @@ def badge(results: Results) -> str:
     gain = _first_gain(results)
     if results.verdict.label not in GOOD or gain is None or gain.over not in BEFORE or gain.low > 0:
         return results.verdict.label
-    return "no certain gain" if gain.high >= 0 else "worse than untrained"
+    return "no certain gain" if gain.high >= 0 else f"worse than the {gain.over}"
 
 
 def percent(value: float) -> str:
