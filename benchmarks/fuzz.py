@@ -130,7 +130,8 @@ def _work(family: Family, start: int, count: int, seed: int, sender: Any) -> Non
     quiet = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
     os.dup2(quiet.fileno(), 2)
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
+        place = Path(folder) / "here"  # so that ../x names nothing of this machine
+        place.mkdir()
         os.chdir(place)
         prepared = family.prepare(place)
         for number in range(start, count):

@@ -93,9 +93,18 @@ def readers(body: Bench) -> Readers | None:
         apart = (squares[:, None] + squares[None, :] - 2 * products).clamp(min=0)
         # Twice the distance of the tenth neighbor: the row itself is the first of eleven.
         width = float(apart.topk(min(K + 1, len(apart)), dim=1, largest=False).values[:, -1].median())
-        ridges.append((*torch.linalg.eigh(products / squares.mean().clamp(min=1e-300)), LINEAR))
+        ridges.append((*_thin(rows, products, float(squares.mean().clamp(min=1e-300))), LINEAR))
         ridges.append((*torch.linalg.eigh(torch.exp(-apart / max(4 * width, 1e-12))), GAUSSIAN))
     return Readers(body.nearest[1], tuple(ridges))
+
+
+def _thin(rows: Tensor, products: Tensor, scale: float) -> tuple[Tensor, Tensor]:
+    """Eigenvalues and vectors of the products over ``scale``; without those of value 0 where columns are fewer."""
+    if rows.shape[1] >= len(rows):
+        values, vectors = torch.linalg.eigh(products / scale)
+        return values, vectors
+    vectors, lengths, _ = torch.linalg.svd(rows, full_matrices=False)
+    return lengths.square() / scale, vectors
 
 
 def judged(readers: Readers, body: Bench) -> Judged:

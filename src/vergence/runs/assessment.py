@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
@@ -119,16 +120,29 @@ def of_arrays(
 
     With labels, four fifths of the rows train classifiers and the rest is tested.
     """
-    diagnosis = diagnostics.diagnose(h, z1=z1, z2=z2, labels=labels, seed=seed, **options)
-    parts = split(h, labels, seed=seed)
+    with ThreadPoolExecutor(1) as beside:  # neither needs anything of the other
+        judging = beside.submit(_judged, h, labels, protocol, seed) if torch.get_num_threads() > 1 else None
+        diagnosis = diagnostics.diagnose(h, z1=z1, z2=z2, labels=labels, seed=seed, **options)
+        judged = judging.result() if judging else _judged(h, labels, protocol, seed)
     return assembled(
         diagnosis,
         trained=options.get("objective") is not None or options.get("projector") is not None,
         stored=_pairs(z1, z2, labels),
-        accuracy=tuple(accuracies("representations", parts, protocol=protocol, seed=seed)) if parts else (),
-        few_labels=tuple(few_labels("representations", parts, seed=seed)) if parts else (),
-        unjudged=labels is not None and not parts,
+        accuracy=judged[0],
+        few_labels=judged[1],
+        unjudged=labels is not None and not judged[0],
     )
+
+
+def _judged(
+    h: Array, labels: Array | None, protocol: str, seed: int
+) -> tuple[tuple[results.Score, ...], tuple[results.Score, ...]]:
+    """Accuracies with all labels and with few, or none of them."""
+    parts, name = split(h, labels, seed=seed), "representations"
+    if not parts:
+        return (), ()
+    found = tuple(accuracies(name, parts, protocol=protocol, seed=seed))
+    return found, tuple(few_labels(name, parts, seed=seed))
 
 
 def of_state(state: State, *, protocol: str = "lbfgs", seed: int = 0) -> Results:

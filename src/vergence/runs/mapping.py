@@ -6,11 +6,13 @@ import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from io import BytesIO
-from itertools import pairwise
+from itertools import pairwise, repeat
 from multiprocessing import get_context
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any, Literal
 
 import numpy as np
@@ -25,7 +27,7 @@ from vergence.diagnostics.merging import State
 
 Engine = Literal["processes", "ray"]
 CHUNK = 32_768  # rows in memory at once in each process
-TURNS = 4  # parts a process gets on average: a slow one does not make the others wait for long
+TURNS = 4  # parts that each process of a cluster gets on average: a slow one does not make the others wait for long
 
 TOGETHER = 8  # states of chunks that are merged before they meet the state of all before, whose reservoir is large
 
@@ -34,22 +36,23 @@ Piece = tuple[str, int]  # a file and the number of a part of it
 
 def examined(
     files: Sequence[str], *, processes: int = 1, engine: Engine = "processes", drop_nan: bool = False,
-    saying: Callable[[int], None] = lambda rows: None,
+    saying: Callable[[int, int, int], None] = lambda done, parts, rows: None,
 ) -> State:  # fmt: skip
-    """The state of the rows of all files; ``saying`` is told the rows of each part that is done."""
+    """The state of the rows of all files; ``saying`` is told how many of the parts are done, and their rows."""
     if processes < 1:
         raise ValueError(f"processes must be at least 1, not {processes}.")
-    looked = {file: _pieces(file) for file in sorted(files)}
-    _require_alike({file: roles for file, (_, roles) in looked.items() if roles is not None})
-    pieces = [piece for found, _ in looked.values() for piece in found]
-    parts = [
-        part for part in _parts(pieces, 1 if processes == 1 and engine == "processes" else TURNS * processes) if part
-    ]
-    states: list[State] = []
-    for state in _by_ray(parts, drop_nan, processes) if engine == "ray" else _by_processes(parts, drop_nan, processes):
-        _require_width(state.d, parts[len(states)][0][0], states[0].d if states else state.d, parts[0][0][0])
-        states.append(state)
-        saying(state.n)
+    with _workers(1 if engine == "ray" else processes) as (over, counter):
+        looked = dict(zip(sorted(files), over(_pieces, sorted(files)), strict=True))
+        _require_alike({file: roles for file, (_, roles) in looked.items() if roles is not None})
+        pieces = [piece for found, _ in looked.values() for piece in found]
+        # Each part fills a reservoir of its own: few of them, but where a slow machine would make others wait.
+        parts = _parts(pieces, TURNS * processes if engine == "ray" else processes)
+        made = _by_ray(parts, drop_nan, processes) if engine == "ray" else over(_packed_state, parts, repeat(drop_nan))
+        states: list[State] = []
+        with _told(lambda: saying(counter[0], len(pieces), counter[1])):
+            for state in map(unpacked, made):
+                _require_width(state.d, parts[len(states)][0][0], states[0].d if states else state.d, parts[0][0][0])
+                states.append(state)
     return merging.reduced(states)
 
 
@@ -72,7 +75,9 @@ def state_of(pieces: Sequence[Piece], *, drop_nan: bool = False) -> State:
     """The state of the rows of some pieces, read one after the other."""
     state, waiting = None, list[State]()
     for file, number in pieces:
+        looked_at = 0
         for start, rows, labels in _chunks(file, number):
+            looked_at += len(rows)
             keys = row_keys(file, start, len(rows))
             rows, keys, labels = _finite(rows, keys, labels, file, start, drop_nan=drop_nan)
             if len(rows):
@@ -80,6 +85,7 @@ def state_of(pieces: Sequence[Piece], *, drop_nan: bool = False) -> State:
                 _require_width(rows.shape[1], file, waiting[0].d if state is None else state.d, pieces[0][0])
             if len(waiting) == (TOGETHER if state is not None and state.is_full else 1):
                 state, waiting = merging.reduced([*waiting, *([state] if state else [])]), []
+        _count(looked_at)
     if not waiting and state is None:
         raise ValueError(f"No row of {pieces[0][0]} and {len(pieces) - 1} other parts is finite.")
     return merging.reduced([*waiting, *([state] if state else [])])
@@ -173,16 +179,45 @@ def _finite(
     return rows[good], keys[good], None if labels is None else np.asarray(labels)[good.numpy()]
 
 
-def _by_processes(parts: Sequence[list[Piece]], drop_nan: bool, processes: int) -> Iterator[State]:
+@contextmanager
+def _workers(processes: int) -> Iterator[tuple[Callable[..., Iterator[Any]], Any]]:
+    """A ``map`` over so many processes, and the pieces and rows that they have seen so far.
+
+    They are copies of this process, which has imported all, where it has no other thread that would be cut off. Reading
+    a file starts threads, so they begin before any is read.
+    """
+    threads = Path("/proc/self/task")
+    alone = threads.exists() and len(list(threads.iterdir())) == 1
+    context = get_context("fork" if alone else "spawn")
+    counter = context.Array("q", 2)
     if processes == 1:
-        yield from (state_of(part, drop_nan=drop_nan) for part in parts)
+        _begin(counter, torch.get_num_threads())
+        yield map, counter
         return
-    with ProcessPoolExecutor(processes, get_context("spawn"), initializer=_alone) as pool:
-        for packed in pool.map(_packed_state, parts, [drop_nan] * len(parts)):
-            yield unpacked(packed)
+    with ProcessPoolExecutor(processes, context, initializer=_begin, initargs=(counter, 1)) as pool:
+        yield pool.map, counter
 
 
-def _by_ray(parts: Sequence[list[Piece]], drop_nan: bool, processes: int) -> Iterator[State]:
+@contextmanager
+def _told(saying: Callable[[], None]) -> Iterator[None]:
+    """Say it twice a second until the end of the block, and then once more."""
+    end = Event()
+
+    def repeatedly() -> None:
+        while not end.wait(0.5):
+            saying()
+
+    thread = Thread(target=repeatedly, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        end.set()
+        thread.join()
+    saying()
+
+
+def _by_ray(parts: Sequence[list[Piece]], drop_nan: bool, processes: int) -> Iterator[bytes]:
     """The same as a Ray Data job: on the cluster that Ray is connected to, or on this machine."""
     try:
         import ray
@@ -200,7 +235,7 @@ def _by_ray(parts: Sequence[list[Piece]], drop_nan: bool, processes: int) -> Ite
     ]
     dataset = ray.data.from_items(rows, override_num_blocks=len(rows)).map(_ray_row, fn_kwargs={"drop_nan": drop_nan})
     found = {row["number"]: row["state"] for row in dataset.iter_rows()}
-    yield from (unpacked(found[number]) for number in sorted(found))
+    yield from (found[number] for number in sorted(found))
 
 
 def _ray_row(row: dict[str, Any], drop_nan: bool) -> dict[str, Any]:
@@ -208,8 +243,21 @@ def _ray_row(row: dict[str, Any], drop_nan: bool) -> dict[str, Any]:
     return {"number": int(row["number"]), "state": _packed_state(pieces, drop_nan)}
 
 
-def _alone() -> None:
-    torch.set_num_threads(1)  # the processes are the parallelism
+_counter: Any = None
+
+
+def _begin(counter: Any, threads: int) -> None:
+    """Count on the common counter; the processes are the parallelism, and threads none."""
+    global _counter
+    _counter = counter
+    torch.set_num_threads(threads)
+
+
+def _count(rows: int) -> None:
+    if _counter is not None:
+        with _counter.get_lock():
+            _counter[0] += 1
+            _counter[1] += rows
 
 
 def _packed_state(part: Sequence[Piece], drop_nan: bool) -> bytes:

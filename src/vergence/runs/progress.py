@@ -76,6 +76,16 @@ class Progress:
             words = [f"step {self.done}/{self.total}", *words, f"{left:.0f} s left"]
             print(" · ".join(words), file=sys.stderr, flush=True)
 
+    def reach(self, done: int, total: int, samples: int) -> None:
+        """``done`` of ``total`` steps are done, with so many samples in all."""
+        self.done, self.total = done, total
+        speed = f"{samples / max(1e-9, self.seconds):,.0f} samples/s"
+        if self._bar is not None:
+            self._bar.update(self._task, completed=done, total=total, description=speed)
+        elif not self.quiet and self.seconds - self._printed > PERIOD:
+            self._printed = self.seconds
+            print(f"{100 * done / max(1, total):.0f} % · {speed}", file=sys.stderr, flush=True)
+
 
 class After(Progress):
     """What follows training, part by part: each is named when it begins, so that no minute passes in silence."""

@@ -170,8 +170,8 @@ def _same_for_any_batch(objective: str, width: int, **options: Any) -> bool:
 def _of_shards(targets: tuple[Any, ...], fail_on: str, output: Path | None, *, protocol: str, **options: Any) -> Answer:
     """The shards of one set, looked through part by part and merged."""
     files = [file for target in targets for file in shard_files(target)]
-    with Progress(mapping.TURNS * options["processes"]) as bar:
-        state = mapping.examined(files, saying=bar.advance, **options)
+    with Progress(len(files)) as bar:
+        state = mapping.examined(files, saying=bar.reach, **options)
     with threads.used(max(options["processes"], torch.get_num_threads())):  # the cores of the processes are free again
         found = of_state(state, protocol=protocol)
     lines = [f"{state.n:,} rows of {state.d} dimensions in {len(files)} shards."]
