@@ -27,14 +27,15 @@ def parts_of(method, optimizer="sgd", **options):
     return assembly.assemble(config, from_arrays(x, torch.arange(64) % 4))
 
 
-def trained(method, steps, sharded_weights, recompute=False, folder=None, resume=False):
+def trained(method, steps, sharded_weights, recompute=False, folder=None, resume=False, precision="float32"):
     """Losses of some steps, and the weights and the first gradient after them."""
     torch.set_num_threads(1)
-    parts = parts_of(method, "adamw" if folder else "sgd")  # Adam would enlarge rounding, but has more to save
+    named = "adamw" if folder else "sgd"  # Adam would enlarge rounding, but has more to save
+    parts = parts_of(method, named, precision=precision)
     if recompute:
         sharding.recompute(parts.learner.encoder)
     if sharded_weights:
-        sharding.shard(parts.learner)
+        sharding.shard(parts.learner, precision=loop.precision(precision, torch.device("cpu")))
     optimizer = optimizers.optimizer(parts.learner, parts.config.optim)
     for group in optimizer.param_groups:
         group["foreach"] = False
@@ -64,6 +65,13 @@ def test_two_processes_with_sharded_weights_train_as_one_process(method):
     one = trained(method, 4, False)
     for found in together(trained, 2, method, 4, True):
         close(found, one)
+
+
+def test_in_bfloat16_norms_keep_float32_and_the_losses_are_near_those_of_float32():
+    one = trained("simclr", 4, False)
+    for found in together(trained, 2, "simclr", 4, True, False, None, False, "bfloat16"):
+        torch.testing.assert_close(found["losses"], one["losses"], rtol=2e-2, atol=0)
+        assert not torch.equal(found["losses"], one["losses"])
 
 
 def gradient_of(method, sharded_weights):

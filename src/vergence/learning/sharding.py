@@ -21,14 +21,15 @@ from torch.utils.checkpoint import checkpoint
 
 from vergence.learning import collectives
 
+NORMS = (_BatchNorm, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
 LEAST = 2**16  # parameters of a block that is gathered by itself; smaller ones travel with what holds them
 
 
 def shard(learner: Any, *, precision: torch.dtype | None = None) -> None:
-    """Shard the weights of a learner over all processes, in place; scalars, such as a temperature, stay whole.
+    """Shard the weights of a learner over all processes, in place; scalars and the weights of norms stay whole.
 
     Every block, encoder, head and moving average is gathered when it is needed and let go of afterwards. In bfloat16
-    the weights travel in it; gradients are summed in float32.
+    the weights travel in it; gradients are summed in float32, in which norms calculate.
     """
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
@@ -37,11 +38,12 @@ def shard(learner: Any, *, precision: torch.dtype | None = None) -> None:
     device = next(learner.parameters()).device.type
     mesh = init_device_mesh(device, (collectives.world(),))
     policy = MixedPrecisionPolicy(param_dtype=precision, reduce_dtype=torch.float32 if precision else None)
-    scalars = {parameter for parameter in learner.parameters() if not parameter.ndim}
+    norms = {weight for each in learner.modules() if isinstance(each, NORMS) for weight in each.parameters()}
+    small = norms | {parameter for parameter in learner.parameters() if not parameter.ndim}
     for part in parts(learner):
         for module in [*blocks(part), part]:
-            if any(parameter not in scalars for parameter in module.parameters()):
-                fully_shard(module, mesh=mesh, mp_policy=policy, ignored_params=scalars, reshard_after_forward=True)
+            if any(parameter not in small for parameter in module.parameters()):
+                fully_shard(module, mesh=mesh, mp_policy=policy, ignored_params=small, reshard_after_forward=True)
 
 
 def parts(learner: Any) -> list[nn.Module]:
