@@ -31,8 +31,13 @@ from vergence.runs import assembly
 from vergence.runs.sentences import Reader, beside
 
 TEXT = Path(os.environ.get("VERGENCE_DATA", "data")) / "text"
-FOLDS = 5  # of SentEval's sets without a split: its ten take twice as long and say the same
-CLASSES = ("mr", "cr", "subj", "trec")
+SETS = {  # STS and SentEval by what they serve, and the folds of those without a split (SentEval's ten take long)
+    "dev": (("STS-B dev",), ("mpqa",), 5),
+    "sts": (("STS-B dev", "STS-B test", "STS12-16"), (), 5),
+    "all": (("STS-B dev", "STS-B test", "STS12-16"), ("mr", "cr", "subj", "trec"), 5),
+    "paper": (("STS-B test",), ("mr", "cr"), 10),
+}
+SCORED = {"STS-B dev": ("stsb", "dev"), "STS-B test": ("stsb", "test"), "STS12-16": ("sts12_16_test", "all")}
 BOOKS = TEXT / "books_sentences.tsv.gz"
 NEXT = f"text:{BOOKS},pairs=next"
 STRETCH = 500  # consecutive sentences that a share of the books is made of
@@ -67,22 +72,17 @@ RECIPES = {
 
 
 def judged(encode, parts):
-    """Scores x 100 by name: of what recipes are chosen by (STS-B dev, MPQA), or of what is reported."""
-    found = {}
-    for name, file, part in (
-        ("STS-B dev", "stsb", "dev"),
-        ("STS-B test", "stsb", "test"),
-        ("STS12-16", "sts12_16_test", "all"),
-    ):
-        if parts == "dev" and name != "STS-B dev":
-            continue
+    """Scores x 100 by name, on the sets that ``parts`` names."""
+    found, (scores, classes, folds) = {}, SETS[parts]
+    for name in scores:
+        file, part = SCORED[name]
         pairs = scored(f"{TEXT}/{file}.tsv.gz", part=part)
         rows = sts(encode(pairs.first), encode(pairs.second), pairs.scores, sets=pairs.sets)
         found[name] = 100 * [row for row in rows if row.name == "Spearman"][-1].value
-    for name in {"dev": ("mpqa",), "sts": (), "all": CLASSES}[parts]:
+    for name in classes:
         rows = lines.read(f"{TEXT}/{name}.tsv.gz", TextHeader())
         texts, split = list(rows.texts["text"]), rows.cells.get("split")
-        (row,) = classification(encode(texts), rows.cells["label"], parts=split, folds=FOLDS)
+        (row,) = classification(encode(texts), rows.cells["label"], parts=split, folds=folds)
         found[name.upper()] = 100 * row.value
     return found
 
@@ -157,7 +157,8 @@ def main():
     parser.add_argument("--minutes", type=float, nargs="+", default=[5.0])
     parser.add_argument("--passes", type=int, default=0, help="passes over the data, in place of minutes")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--parts", choices=("dev", "sts", "all"), default="all")
+    parser.add_argument("--parts", choices=SETS, default="all")
+    parser.add_argument("--features", nargs="+", help="of trained, untrained and averages; all unless named")
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--limit", type=int, default=0)
     parser.add_argument("--share", type=int, default=1, help="4 trains on every fourth stretch of 500 sentences")
@@ -175,9 +176,9 @@ def main():
         for minutes in arguments.minutes:
             for seed in arguments.seeds:
                 encoders, facts = trained(name, seed, minutes=minutes, **options)
-                for features, encode in encoders.items():
+                for features in arguments.features or encoders:
                     row = {"recipe": name, "features": features, "minutes": minutes, "seed": seed, "set": arguments.set}
-                    written(arguments.rows, {**row, **facts, **judged(encode, arguments.parts)})
+                    written(arguments.rows, {**row, **facts, **judged(encoders[features], arguments.parts)})
 
 
 def written(path, row):

@@ -59,9 +59,10 @@ def _spearman(cosines, scores):
     return 100 * float(spearmanr(cosines, scores).statistic)
 
 
-def continued(kind, model, *, rate, seed, epochs, batch, pairs, before, place):
+def continued(kind, model, *, rate, seed, epochs, batch, limit, pairs, before, place):
     """One training and what it changed."""
-    options = {"optim": {"learning_rate": rate, "warmup": 0.1}, "batch": batch, "epochs": epochs, "seed": seed}
+    options = {"batch": batch, "epochs": epochs, "seed": seed, "limit": limit}
+    options["optim"] = {"learning_rate": rate, "warmup": 0.1}
     begun = time.process_time()
     vergence.train(
         data=data_of(kind, model, place), method="simcse", start=str(model), run=place / "run", track=(),
@@ -70,7 +71,7 @@ def continued(kind, model, *, rate, seed, epochs, batch, pairs, before, place):
     after, plane = seen(sentences.reader_of(place / "run"), pairs)
     moved, low, high = difference(before[0], after, pairs.scores)
     return {
-        "kind": kind, "rate": rate, "seed": seed, "epochs": epochs, "batch": batch,
+        "kind": kind, "rate": rate, "seed": seed, "epochs": epochs, "batch": batch, "limit": limit,
         "before": _spearman(before[0], pairs.scores), "after": _spearman(after, pairs.scores),
         "difference": moved, "low": low, "high": high, "plane before": before[1], "plane after": plane,
         "seconds": time.process_time() - begun,
@@ -87,10 +88,12 @@ def main():
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--limit", type=int, default=0, help="so many texts or pairs, drawn; 0 for all")
     arguments = parser.parse_args()
     pairs = scored(str(STSB), part=arguments.part)
     before = seen(sentences.reader_of(arguments.model), pairs)
-    options = {"epochs": arguments.epochs, "batch": arguments.batch, "pairs": pairs, "before": before}
+    options = {key: getattr(arguments, key) for key in ("epochs", "batch", "limit")}
+    options |= {"pairs": pairs, "before": before}
     for kind in arguments.kinds:
         for rate in arguments.rates:
             for seed in arguments.seeds:
