@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from vergence.diagnostics import diagnose, reading, trials
-from vergence.diagnostics.faults import scaling as detectors
+from vergence.diagnostics.faults import columns, lengths, rows
+from vergence.diagnostics.faults.directions import added
 from vergence.diagnostics.grouping import shared_directions
 from vergence.diagnostics.reading import replaced_share
 from vergence.diagnostics.trials import bench
@@ -29,8 +30,8 @@ def faults(h, labels=LABELS):
 def test_lengths_that_belong_to_the_class_are_explained_and_drawn_ones_are_not():
     of_class = H * torch.exp(LABELS.double() - 2.5)[:, None]
     drawn = H * noise(N, 1, seed=3).mul(0.7).exp()
-    assert detectors.unexplained_lengths(bench(of_class)) < detectors.UNEXPLAINED
-    assert detectors.unexplained_lengths(bench(drawn)) > detectors.UNEXPLAINED
+    assert lengths.unexplained_lengths(bench(of_class)) < lengths.UNEXPLAINED
+    assert lengths.unexplained_lengths(bench(drawn)) > lengths.UNEXPLAINED
     assert "heavy-tailed lengths" in faults(drawn)
 
 
@@ -108,13 +109,42 @@ def test_lengths_of_rows_in_a_cone_are_not_taken_for_columns_in_other_units():
 
 
 def test_the_best_of_many_trials_of_nothing_is_nothing():
+    """Accuracy alone would call the best of 40 draws a gain; the votes do not."""
     generator = torch.Generator().manual_seed(35)
-    tried = [
-        (torch.rand(400, generator=generator) < 0.5, torch.rand(400, generator=generator) < 0.5) for _ in range(40)
-    ]
-    best = trials.best_difference(tried)
-    assert best.low < 0 < best.high
-    assert max(trials.difference(*one).value for one in tried) > 0.05
+
+    def drawn() -> trials.Votes:
+        own = torch.rand(400, generator=generator, dtype=torch.float64)
+        return trials.Votes(torch.rand(400, generator=generator) < 0.5, own)
+
+    tried = [trials.tried(drawn(), drawn()) for _ in range(40)]
+    assert max(one.gain.value for one in tried) > 0.05
+    assert not trials.best(tried).pays(errors=trials.SURE)
+
+
+@pytest.mark.parametrize("seed", [50, 51, 52])
+def test_votes_show_in_three_hundred_rows_a_direction_that_accuracy_does_not(seed):
+    """Noise along one direction, as strong as all others together: the accuracy alone is not beyond three errors."""
+    along = noise(1, D, seed=seed)
+    spread = H.var(dim=0).sum().sqrt()
+    h = (H + spread * noise(N, 1, seed=seed + 10) * along / along.norm())[:300]
+    found = diagnose(h, labels=LABELS[:300], diagnostics={})
+    assert "dominant direction" in found.faults
+    assert "dominant direction" not in faults(H[:300], LABELS[:300])
+
+
+def test_a_constant_that_was_added_is_told_from_the_mean_of_positive_features():
+    assert added(H + 3 * noise(1, D, seed=60))
+    assert not added(H.clamp(min=0))
+
+
+def test_twins_are_counted_once_and_no_cost_is_below_zero():
+    """A third of the rows are copies of others: so many are superfluous, and more than those have a twin."""
+    h, labels = H.clone(), LABELS.clone()
+    h[:200], labels[:200] = h[200:400], labels[200:400]
+    found = next(each for each in diagnose(h, labels=labels, diagnostics={}).findings if each.fault == "duplicates")
+    assert "33 % of rows are superfluous" in found.sentence
+    assert "67 % have a twin" in found.sentence
+    assert "-0." not in rows.lost(trials.difference(torch.zeros(50), torch.ones(50)))
 
 
 def test_of_shifts_that_fit_alike_the_smallest_is_named():
@@ -135,8 +165,8 @@ def test_what_only_accuracy_tells_is_no_fault_while_labels_are_wrong():
 
 def test_part_of_the_principal_components_is_still_principal():
     u = torch.pca_lowrank(noise(2 * N, D, seed=11) * 4 * SCALE**2, q=D)[0] * 4 * SCALE**2
-    assert detectors._principal(u[::2])
-    assert not detectors._principal(u[::2] * torch.where(torch.arange(D) == 20, 30.0, 1.0))
+    assert columns._principal(u[::2], torch.tensor([0, 1]))
+    assert not columns._principal(u[::2] * torch.where(torch.arange(D) == 20, 30.0, 1.0), torch.tensor([20]))
 
 
 def test_copies_in_many_directions_are_a_fault_although_values_are_few():

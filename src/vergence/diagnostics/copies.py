@@ -29,6 +29,12 @@ class Copies:
     n: int
     accuracy: Estimate | None = None
     inflation: Estimate | None = None
+    later: float = 0.0  # share of the sample that has an earlier twin
+
+    @property
+    def superfluous(self) -> float:
+        """The share of rows that could go: of two twins one."""
+        return max(self.exact / self.n, self.later)
 
     def to_dict(self) -> dict[str, Any]:
         named = {name: found.to_dict() for name, found in vars(self).items() if isinstance(found, Estimate)}
@@ -68,15 +74,17 @@ def copies(body: Bench, exact: int, n: int) -> Copies:
     ratio = first / distances[:, -1].clamp(min=floor)
     twin = ratio < _threshold(ratio)
     found = share(float(twin.double().mean()), n=body.n)
-    if body.labels is None:
-        return Copies(exact, found, n)
-    # Twins of twins are left out too: all rows nearer than the threshold of the pair.
-    scores = body.similarity.clone()
+    # Twins of twins too: all rows nearer than the threshold of the pair.
     limit = torch.where(twin, 1.5 * distances[:, 0].clamp(min=floor), torch.full_like(first, -1.0))
-    scores[squared.sqrt() <= limit[:, None]] = -torch.inf
+    close = squared.sqrt() <= limit[:, None]
+    later = float(close.tril().any(dim=1).double().mean())
+    if body.labels is None:
+        return Copies(exact, found, n, later=later)
+    scores = body.similarity.clone()
+    scores[close] = -torch.inf
     # Of cosines that are equal to the digit others may be chosen: only rows with a twin are asked again.
     without = torch.where(twin, trials.correct(scores, body.labels), body.correct)
-    return Copies(exact, found, n, trials.accuracy(body.correct), trials.difference(body.correct, without))
+    return Copies(exact, found, n, trials.accuracy(body.correct), trials.difference(body.correct, without), later)
 
 
 def _threshold(ratio: Tensor) -> float:

@@ -14,13 +14,13 @@ import torch
 from torch import Tensor
 
 from vergence.diagnostics import copies as copying
-from vergence.diagnostics import geometry, measures
+from vergence.diagnostics import geometry, measures, removal
 from vergence.diagnostics.arrays import Array, chosen_rows, labels_for, rows_at, sampled, shape
 from vergence.diagnostics.assignments import assigned
 from vergence.diagnostics.by_name import Given, Maker
 from vergence.diagnostics.collapse import Collapse, collapse
 from vergence.diagnostics.estimate import Estimate, mean
-from vergence.diagnostics.faults import FAULTS, learning, pairs, rows, scaling
+from vergence.diagnostics.faults import FAULTS, columns, directions, learning, lengths, pairs, rows
 from vergence.diagnostics.findings import ABOUT, LEVELS, Finding, Verdict, faults_only, group_verdict
 from vergence.diagnostics.grouping import groups
 from vergence.diagnostics.measures import Measured
@@ -363,13 +363,13 @@ DERIVED: dict[str, Maker] = {
     "bench": bench,
     "outlying": rows.outlying,
     "body": rows.body,
-    "centered": scaling.centered,
-    "variances": scaling.variances,
-    "top_share": scaling.top_share,
-    "without_top": scaling.without_top,
-    "scaled_columns": scaling.scaled_columns,
-    "owning_columns": scaling.owning_columns,
-    "unexplained_lengths": scaling.unexplained_lengths,
+    "centered": directions.centered,
+    "variances": removal.variances,
+    "top_share": removal.top_share,
+    "without_top": removal.without_top,
+    "scaled_columns": columns.scaled_columns,
+    "owning_columns": columns.owning_columns,
+    "unexplained_lengths": lengths.unexplained_lengths,
     "on_a_grid": rows.on_a_grid,
     "dead": rows.dead,
     "grouped": groups,

@@ -53,11 +53,6 @@ def shifted(rows: Tensor, labels: Tensor) -> Shifted:
     return Shifted(nearest, _basis(clipped), labels)
 
 
-def standard_score(change: Tensor) -> float:
-    """The mean of paired changes over its standard error."""
-    return float(change.mean() / (change.std() / len(change) ** 0.5).clamp(min=1e-12))
-
-
 def _basis(rows: Tensor, columns: int = 100) -> tuple[Tensor, Tensor]:
     """Left singular vectors and values of the centered directions of the rows, the strongest hundred."""
     middle = trials.centered(unit(trials.centered(trials.clipped(rows))))

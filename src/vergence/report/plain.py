@@ -51,7 +51,7 @@ def _sentences(rows: Sequence[Judged]) -> Iterator[str]:
 def cost_and_gain(found: Found) -> str:
     """What a finding costs on these rows and what the remedy that was tried gave, in words."""
     parts = []
-    if found.cost is not None and found.cost.value is not None:
+    if found.cost is not None and found.cost.value is not None and found.cost.value > 0:
         parts.append(f"costs {found.cost.value:.3f}{_precision(found.cost, '.3f')}")
     if found.remedy and found.gain is not None and found.gain.value is not None:
         parts.append(f"tried: {found.remedy}, gain {found.gain.value:+.3f}")

@@ -1,5 +1,7 @@
 """Faults: one small detector for each, in a table; arguments are filled by name, each gives a finding or None."""
 
+from vergence.diagnostics.faults.columns import column_scales
+from vergence.diagnostics.faults.directions import constant_offset, dominant_direction
 from vergence.diagnostics.faults.learning import (
     cluster_collapse,
     complete_collapse,
@@ -13,6 +15,7 @@ from vergence.diagnostics.faults.learning import (
     unnormalized_input,
     wrong_layer,
 )
+from vergence.diagnostics.faults.lengths import heavy_tailed_lengths
 from vergence.diagnostics.faults.pairs import (
     dead_view,
     label_noise,
@@ -33,12 +36,6 @@ from vergence.diagnostics.faults.rows import (
     outliers,
     quantization,
     too_few_rows,
-)
-from vergence.diagnostics.faults.scaling import (
-    column_scales,
-    constant_offset,
-    dominant_direction,
-    heavy_tailed_lengths,
 )
 from vergence.diagnostics.faults.texts import anisotropy, by_frequency, by_length
 from vergence.tables import Table

@@ -18,6 +18,7 @@ from vergence.diagnostics.estimate import Estimate
 from vergence.diagnostics.findings import Finding, fault
 from vergence.diagnostics.negatives import Negatives
 from vergence.diagnostics.reading import Judged
+from vergence.diagnostics.removal import Removed
 from vergence.diagnostics.thermometer import UNCOUNTED, Thermometer
 from vergence.diagnostics.trials import Bench, costly, difference
 from vergence.diagnostics.view_trials import Matched, matching
@@ -70,13 +71,13 @@ def complete_collapse(
 @fault("learning", order=102)
 def dimensional_collapse(
     collapse: Collapse, body: Bench, variances: Tensor, collapse_of_z1: Collapse | None = None, trained: bool = False,
-    without_top: tuple[int, Estimate] | None = None, scaled_columns: Tensor | None = None, judged: Judged | None = None,
+    without_top: Removed | None = None, scaled_columns: Tensor | None = None, judged: Judged | None = None,
 ) -> Finding | None:  # fmt: skip
     """Rows fill few of their directions. In a file of unknown origin only where half of those few would cost more."""
     if trained:
         views = [("representations", collapse), ("embeddings", collapse_of_z1)]
         found = [(of, view) for of, view in views if view is not None and view.kind == "dimensional"]
-        if not found or (without_top is not None and costly(without_top[1])) or scaled_columns is not None:
+        if not found or (without_top is not None and without_top.pays) or scaled_columns is not None:
             return None
         of, view = found[0]
         advice = "Widen or deepen the projector, and lower the strength of augmentation or weight decay."
@@ -96,9 +97,12 @@ def dimensional_collapse(
     cost = _halved(body, rank)
     right = float(body.correct.double().mean())
     sentence = f"{sentence}; neighbors are right in {right:.3f} of rows, and half of the directions would cost "
+    sentence += f"{max(0.0, cost.value):.3f}."
     narrow = rank <= room / 4 and right < SOLVED
     level = "fault" if narrow or costly(cost, least=0.01) else "note"
-    return Finding("dimensional collapse", "learning", f"{sentence}{cost.value:.3f}.", "spectrum", advice, level, cost)
+    return Finding(
+        "dimensional collapse", "learning", f"{sentence}{max(0.0, cost.value):.3f}.", "spectrum", advice, level, cost
+    )
 
 
 @fault("learning", order=101)

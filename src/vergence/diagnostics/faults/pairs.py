@@ -9,9 +9,9 @@ from vergence.diagnostics.arrays import Array, labels_for, rows_at, shape
 from vergence.diagnostics.collapse import Collapse
 from vergence.diagnostics.estimate import Estimate, share
 from vergence.diagnostics.findings import Finding, fault
-from vergence.diagnostics.label_trials import SHIFTS, Shifted, shifted, standard_score
+from vergence.diagnostics.label_trials import SHIFTS, Shifted, shifted
 from vergence.diagnostics.reading import USUAL, Judged, Readers, Replaced, blind, comparable
-from vergence.diagnostics.trials import Bench
+from vergence.diagnostics.trials import Bench, standard_score
 from vergence.diagnostics.view_trials import WINDOW, Matched
 
 UNMATCHED = 0.6  # chance that a positive pair is closer than a random one: 0.5 when pairs are shuffled

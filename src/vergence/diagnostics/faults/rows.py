@@ -100,7 +100,8 @@ def duplicates(
     if not serious and share < 0.01:
         return None
     kind = "exactly" if copies.exact >= 0.5 * share * n else "nearly"
-    sentence = f"{100 * share:.0f} % of rows repeat another {kind}"
+    sentence = f"{100 * copies.superfluous:.0f} % of rows are superfluous, as they repeat another {kind} "
+    sentence += f"({100 * share:.0f} % have a twin)"
     if inflation is not None and copies.accuracy is not None:
         sentence += (
             f": neighbors are right in {copies.accuracy.value:.3f} of rows with the copies' help and in "
@@ -128,7 +129,7 @@ def quantization(body: Bench, on_a_grid: Tensor, seed: int = 0) -> Finding | Non
         level = "fault" if (costly(cost, least=0.01) or coarse) and not _counts(body.rows) else "note"
     sentence = f"The {columns} columns hold about {levels} distinct values each"
     if cost is not None:
-        sentence += f"; as much rounding again would cost {cost.value:.3f} of accuracy"
+        sentence += f"; as much rounding again would cost {max(0.0, cost.value):.3f} of accuracy"
     advice = "Store rows with more bits, or compare them by a distance that was made for codes."
     return Finding("quantization", "rows", f"{sentence}.", "grid", advice, level, cost, None, None)
 
@@ -146,7 +147,7 @@ def dead_columns(bench: Bench, dead: int, seed: int = 0) -> Finding | None:
     level = "fault" if dead >= SILENT * d and not _counts(bench.rows) else level
     sentence = f"{dead} of {d} columns are constant"
     if cost is not None:
-        sentence += f"; silencing as large a share of the others would cost {cost.value:.3f} of accuracy"
+        sentence += f"; silencing as large a share of the others would cost {max(0.0, cost.value):.3f} of accuracy"
     return Finding(
         "dead columns", "rows", f"{sentence}.", "spectrum", "Find out what these columns were to hold.", level, cost
     )
@@ -336,6 +337,12 @@ def _negated(change: Estimate) -> Estimate:
 
 
 def lost(cost: Estimate | None, where: str = "") -> str:
+    """What rows cost, in words; a cost below 0 is none."""
     if cost is None:
         return ""
-    return f"; {where + ', ' if where else ''}they cost {cost.value:.3f} of neighbors' accuracy".replace("  ", " ")
+    amount = f"{cost.value:.3f} of neighbors' accuracy" if cost.value >= 0.0005 else "neighbors no accuracy"
+    return f"; {where + ', ' if where else ''}they cost {amount}"
+
+
+def gained(gain: Estimate | None, what: str) -> str:
+    return "" if gain is None else f"; {what} changes neighbors' accuracy by {gain.value:+.3f}"
