@@ -39,6 +39,22 @@ def test_the_doctor_of_a_small_file_loads_none_of_the_large_libraries_and_its_th
     assert spins or sys.platform != "linux"
 
 
+def test_the_command_line_gives_numpy_and_scipy_one_thread_unless_another_number_is_asked_for():
+    lines = (
+        "from vergence.cli import main",
+        "main(['version'])",
+        "import scipy.linalg, threadpoolctl",
+        "found = threadpoolctl.threadpool_info()",
+        "print([each['num_threads'] for each in found if each['internal_api'] == 'openblas'])",
+    )
+    for asked, threads in ((None, 1), ("2", min(2, os.cpu_count() or 1))):
+        inherited = {key: value for key, value in os.environ.items() if not key.endswith("_NUM_THREADS")}
+        inherited |= {} if asked is None else {"OPENBLAS_NUM_THREADS": asked}
+        command = [sys.executable, "-c", "; ".join(lines)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=inherited)
+        assert set(json.loads(done.stdout.splitlines()[-1])) <= {threads}
+
+
 def test_the_room_of_pages_gives_functions_where_modules_have_the_same_name():
     lines = ("from vergence.report.page import page", "from vergence import report", "assert report.page is page")
     subprocess.run([sys.executable, "-c", "; ".join((*lines, "assert callable(report.summary)"))], check=True)

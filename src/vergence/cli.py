@@ -57,6 +57,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Threads that wait for each other sleep: spinning, as is the default, two of them took nine times the processor
     # time of one where other programs wanted the cores (docs/engine.md). OpenMP reads this when torch is imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # The OpenBLAS of numpy and of scipy knows no such setting: its threads spin beside those of torch, which do the large
+    # products here. On a busy machine one product took fourteen times the processor time with two of them.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     verb, *arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     debug = "--debug" in arguments
     arguments = [word for word in arguments if word != "--debug"]
