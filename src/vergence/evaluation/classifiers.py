@@ -13,6 +13,7 @@ from vergence.evaluation.logistic import Fit, Logistic
 PENALTIES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 MIDDLE = 1e-3  # where too few rows are labeled to hold any out
 ROUGH = 1e-3  # gradient at which a probe is good enough to choose a penalty by
+FEW = 500  # rows of fewer than columns up to which a probe is fitted in float64, and to the last digits
 TILE = 1024  # queries per tile: 1024 x 50,000 float32 scores are 200 MB
 
 
@@ -126,12 +127,17 @@ def _standardized(train_h: np.ndarray, test_h: np.ndarray) -> tuple[Tensor, Tens
     into it, which changes no product of two rows, and so no prediction.
     """
     center = train_h.mean(axis=0, dtype=np.float64).astype(train_h.dtype)
-    scale = float(np.sqrt(np.mean(np.square(train_h - center), dtype=np.float64))) or 1.0
-    x, unseen = (torch.from_numpy((h - center) / scale).to(torch.from_numpy(center).dtype) for h in (train_h, test_h))
+    x = train_h - center
+    scale = float(np.sqrt(np.mean(np.square(x), dtype=np.float64))) or 1.0
+    x /= scale
     if len(x) >= x.shape[1]:
-        return x, unseen
-    basis, coordinates = torch.linalg.qr(x.T.double())
-    return coordinates.T.contiguous(), (unseen @ basis.to(unseen.dtype)).double()
+        return torch.from_numpy(x), torch.from_numpy(((test_h - center) / scale).astype(x.dtype, copy=False))
+    kind = torch.float64 if len(x) <= FEW else torch.from_numpy(x).dtype
+    basis, coordinates = torch.linalg.qr(torch.from_numpy(x).T.to(kind))
+    axes = basis.to(torch.from_numpy(x).dtype).numpy()
+    # The product is shifted rather than the rows: a copy of all test samples would take longer than the product.
+    unseen = (test_h.astype(x.dtype, copy=False) @ axes - center @ axes) / scale
+    return coordinates.T.contiguous(), torch.from_numpy(unseen).to(kind)
 
 
 def fitted_probe(x: Tensor, targets: Tensor, classes: int, *, penalty: float | None = None, seed: int = 0) -> Fit:

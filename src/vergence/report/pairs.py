@@ -83,17 +83,26 @@ def pairs(record: Record, pictures: Pictures) -> Section | None:
 
 def _strip(record: Record, pictures: Pictures, title: str, values: np.ndarray) -> Markup | None:
     """The pairs of largest value, each sample at most once; None where there are none."""
-    best = np.argsort(-values, axis=None, kind="stable")[: 200 * SHOWN]
+    best = _largest(values.ravel(), 200 * SHOWN)
     used: set[int] = set()
     cards: list[tuple[Markup, str]] = []
     for first, second in zip(*np.unravel_index(best, values.shape), strict=True):
-        if values[first, second] <= 0 or {int(first), int(second)} & used or len(cards) == SHOWN:
+        if {int(first), int(second)} & used or len(cards) == SHOWN:
             continue
         used |= {int(first), int(second)}
         both = pictures.sample(int(first)) + pictures.sample(int(second))
         names = " and ".join(dict.fromkeys(_called(record, int(place)) for place in (first, second)))
         cards.append((both, f"{names}: cosine {values[first, second]:.2f}"))
     return piece("strip", title, cards) if cards else None
+
+
+def _largest(values: np.ndarray, count: int) -> np.ndarray:
+    """The places of the largest of the values above 0, in their order; equals as they stand."""
+    places = np.flatnonzero(values > 0)
+    if len(places) > count:
+        least = np.partition(values[places], -count)[-count]
+        places = places[values[places] >= least]
+    return places[np.argsort(-values[places], kind="stable")][:count]
 
 
 def _places(record: Record) -> dict[int, int]:
