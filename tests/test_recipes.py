@@ -15,7 +15,7 @@ from vergence.runs import assembly
 RECIPES = [
     pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if path.stem.startswith("imagenet") else [])
     for path in sorted((Path(__file__).parents[1] / "recipes").glob("*.yaml"))
-    if not path.stem.startswith("books")
+    if not path.stem.startswith(("books", "laptop"))
 ]
 SIDES = {
     "imagenette": 160,
@@ -44,6 +44,18 @@ def test_a_recipe_states_its_source_and_takes_two_steps_on_images_of_its_shape(p
     steps = list(loop.fit(parts.learner, optimizer, samples, parts.recipe, parts.config))
     assert len(steps) == 2
     assert all(torch.isfinite(parameter).all() for parameter in parts.learner.parameters())
+
+
+def test_the_recipe_for_a_laptop_takes_the_whole_set_and_names_its_source():
+    path = Path(__file__).parents[1] / "recipes" / "laptop_cifar10.yaml"
+    settings = config.read(path)
+    assert (settings.data, settings.limit) == ("cifar10", 0)
+    assert "https://arxiv.org/abs/" in path.read_text(encoding="utf-8")
+    samples = from_arrays(torch.randint(0, 256, (8, 32, 32, 3), dtype=torch.uint8).numpy(), [0, 1] * 4)
+    parts = assembly.assemble(replace(settings, batch=4, epochs=1, device="cpu"), samples)
+    optimizer = optimizers.optimizer(parts.learner, settings.optim)
+    assert len(list(loop.fit(parts.learner, optimizer, samples, parts.recipe, parts.config))) == 2
+    assert parts.learner.encoder.width == 256
 
 
 def test_the_recipe_for_sentences_trains_on_a_corpus(tmp_path):

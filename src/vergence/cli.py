@@ -57,8 +57,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Threads that wait for each other sleep: spinning, as is the default, two of them took nine times the processor
     # time of one where other programs wanted the cores (docs/engine.md). OpenMP reads this when torch is imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    # The OpenBLAS of numpy and of scipy knows no such setting: its threads spin beside those of torch, which do the large
-    # products here. On a busy machine one product took fourteen times the processor time with two of them.
+    # The OpenBLAS of numpy and of scipy knows no such setting: its threads spin beside those of torch, which does the
+    # large products here. On a busy machine one product took ten times the processor time with two of them.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     verb, *arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     debug = "--debug" in arguments

@@ -48,6 +48,17 @@ def test_where_rows_are_in_doubt_it_takes_a_fraction_of_the_steps():
     assert ours.steps < theirs.n_iter_[0] / 4
 
 
+def test_where_rows_are_hardly_more_than_columns_and_classes_many_the_steps_stay_few():
+    x, labels = rows(n=330, d=300, classes=20, noise=3.0)
+    problem = Logistic.of(torch.from_numpy(x), torch.from_numpy(labels), 20)
+    fit, steps = None, []
+    for penalty in (1e-1, 1e-2, 1e-3):
+        fit = problem.fit(penalty, start=fit, tolerance=1e-5)
+        steps.append(fit.steps)
+        assert fit.value == pytest.approx(their_minimum(x, labels, penalty)[1], abs=2e-6)
+    assert max(steps) < 150
+
+
 def test_few_rows_are_probed_in_their_span_with_the_same_predictions():
     x, labels = rows(n=40, d=200, noise=2.0)
     unseen, truth = rows(n=500, d=200, noise=2.0, seed=1)

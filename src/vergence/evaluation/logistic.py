@@ -1,10 +1,10 @@
 r"""Multinomial logistic regression: the minimizer of mean cross-entropy + penalty ||W||^2 / 2, bias not penalized.
 
 The loss is far from round: raw pixels have a covariance whose eigenvalues span six orders of magnitude, and a
-quasi-Newton method takes hundreds of steps to learn that. The Hessian is about X'DX / n + penalty I, where D holds the
-mean over classes of p (1 - p) of each row. In the coordinates V = C' W, where C C' is that matrix, the problem is nearly
-round: a few dozen steps do. As long as most rows are in doubt one number stands for D, so that the Gram matrix X'X is made
-once and serves every penalty; each starts from the one before.
+quasi-Newton method takes hundreds of steps to learn that. As long as most rows are in doubt, the Hessian is about
+h X'X / n + penalty I with one number h, the mean of p (1 - p). In the coordinates V = C' W, where C C' is that matrix,
+the problem is nearly round: a few dozen steps do. The Gram matrix X'X is made once and serves every penalty; each
+starts from the one before.
 
 References:
     Böhning (1992), for a bound of this form on the Hessian. https://doi.org/10.1007/BF00048682
@@ -20,7 +20,7 @@ from torch.nn.functional import linear
 
 STEPS = 1000  # of the quasi-Newton method, at most
 ROUND = 100  # steps after which the coordinates are chosen anew; the method forgets what it learned of the loss then
-SURE = 0.4  # of the doubt of uniform predictions; with less, the rows that are still in doubt are weighted
+SURE = 0.4  # of the doubt of uniform predictions; with less, plain coordinates take fewer steps
 SPARE = 1e-6  # of the mean of the diagonal, at least, added to it: rounding must not make the matrix indefinite
 
 
@@ -73,36 +73,42 @@ class Logistic:
 
         d, kinds = self.x.shape[1], self.classes
         factor = self._factor(penalty, start)
+        most = STEPS if factor is None else ROUND
 
         def weights(flat: np.ndarray) -> tuple[Tensor, Tensor]:
             rounded = torch.from_numpy(flat).to(self.x.dtype).view(kinds, d + 1)
-            return solve_triangular(factor.T, rounded[:, :d].T, upper=True).T, rounded[:, d]
+            weight = rounded[:, :d] if factor is None else solve_triangular(factor.T, rounded[:, :d].T, upper=True).T
+            return weight, rounded[:, d]
 
         def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
             weight, bias = weights(flat)
             value, of_weight, of_bias = self._loss(weight, bias, penalty)
-            of_weight = solve_triangular(factor, of_weight.T, upper=False).T
+            if factor is not None:
+                of_weight = solve_triangular(factor, of_weight.T, upper=False).T
             return value, torch.cat([of_weight, of_bias[:, None]], dim=1).double().numpy().ravel()
 
         first = np.zeros((d + 1) * kinds)
         if start is not None:
-            first = torch.cat([start.weight @ factor, start.bias[:, None]], dim=1).double().numpy().ravel()
-        options = {"maxiter": ROUND, "gtol": tolerance, "ftol": 64 * np.finfo(np.float64).eps}
+            rounded = start.weight if factor is None else start.weight @ factor
+            first = torch.cat([rounded, start.bias[:, None]], dim=1).double().numpy().ravel()
+        options = {"maxiter": most, "gtol": tolerance, "ftol": 64 * np.finfo(np.float64).eps}
         found = minimize(loss, first, jac=True, method="L-BFGS-B", options=options)
-        return Fit(*weights(found.x), penalty, float(found.fun), int(found.nit)), found.nit < ROUND
+        return Fit(*weights(found.x), penalty, float(found.fun), int(found.nit)), found.nit < most
 
-    def _factor(self, penalty: float, start: Fit | None) -> Tensor:
+    def _factor(self, penalty: float, start: Fit | None) -> Tensor | None:
         """The Cholesky factor of about the Hessian: of uniform predictions, or of those at the start.
 
-        Where most rows are classified with certainty only the others bend the loss: each row is weighted by its doubt.
+        None where most rows are classified with certainty: only the others bend the loss then, and the Gram matrix of
+        all rows leads astray.
         """
-        hessian = (1 - 1 / self.classes) / self.classes * self.gram
+        most = (1 - 1 / self.classes) / self.classes
+        doubt = most
         if start is not None:
             chance = linear(self.x, start.weight, start.bias).softmax(dim=1)
-            doubts = (chance * (1 - chance)).mean(dim=1)
-            share = float(doubts.mean()) * self.classes / (1 - 1 / self.classes)
-            weighted = self.x * (doubts / len(doubts)).sqrt()[:, None] if share < SURE else None
-            hessian = share * hessian if weighted is None else _products(weighted)
+            doubt = float((chance * (1 - chance)).mean())
+        if doubt < SURE * most:
+            return None
+        hessian = doubt * self.gram
         spare = max(penalty, SPARE * float(hessian.diagonal().mean()))
         while True:
             # A coordinate system of a slightly rounder matrix is one as well: what it finds does not change.
