@@ -113,10 +113,11 @@ def claims() -> str:
 def pictured(row) -> str:
     """A claim with pictures: sentence, verdict, what was measured and how."""
     cost = f"{row['seeds']} seeds, {row['minutes']:.1f} minutes of one core" if row["seeds"] else "Seconds"
+    scale = " --scale medium" if row["scale"] == "medium" else ""
     lines = [
         f"\n## Claim {row['number']}\n",
         f"{row['sentence']} **{row['verdict'].capitalize()}**: {row['measured']}. {row['why']}".strip(),
-        f"\n{cost}; tolerance: {row['tolerance'] or 'none'}; `vergence reproduce {row['number']}`\n",
+        f"\n{cost}; tolerance: {row['tolerance'] or 'none'}; `vergence reproduce {row['number']}{scale}`\n",
         *(f"![Claim {row['number']}: {cell(row['sentence'])}](claims/{name})" for name in row["pictures"]),
     ]
     return "\n".join(lines)
@@ -128,17 +129,18 @@ def cell(text: str) -> str:
 
 
 def take_over(run: Path) -> None:
-    """Copy findings and pictures of a run of the claims, without the arrays behind the pictures."""
-    shutil.rmtree(CLAIMS, ignore_errors=True)
-    CLAIMS.mkdir()
-    stored = [
-        upgraded(json.loads(path.read_text(encoding="utf-8"))["finding"]) for path in (run / "findings").glob("*.json")
-    ]
-    found = [{**row, "figures": {}} for row in stored if row["scale"] in ("", "small")]
-    found.sort(key=itemgetter("number"))
-    (CLAIMS / "findings.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    for name in (name for row in found for name in row["pictures"]):
-        shutil.copy(run / "pictures" / name, CLAIMS / name)
+    """Take findings and pictures of a run of the claims in the place of those here, without the arrays behind them."""
+    path = CLAIMS / "findings.json"
+    known = {row["number"]: row for row in json.loads(path.read_text(encoding="utf-8"))} if path.exists() else {}
+    CLAIMS.mkdir(exist_ok=True)
+    for each in sorted((run / "findings").glob("*.json"), key=lambda each: each.stem.endswith("-medium")):
+        row = upgraded(json.loads(each.read_text(encoding="utf-8"))["finding"])
+        if row["scale"] in ("", "small", "medium"):
+            known[row["number"]] = {**row, "figures": {}}
+            for name in row["pictures"]:
+                shutil.copy(run / "pictures" / name, CLAIMS / name)
+    found = sorted(known.values(), key=itemgetter("number"))
+    path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 BLOCKS = {

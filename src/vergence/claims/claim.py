@@ -43,8 +43,8 @@ class Outcome:
 class Claim:
     """One sentence of a source, and how it is checked.
 
-    The check of a training claim is given a laboratory to train in; ``minutes`` is what it takes there at the small
-    scale, on two cores, when no trial is known yet.
+    The check of a training claim is given a laboratory to train in; ``minutes`` of one core is what it takes there at
+    the small scale, ``medium`` at the medium one, when no trial is known yet.
     ``false`` marks an erratum: the sentence is in a source and is wrong, so its check looks for the counterexample and
     the expected verdict is *refuted*.
     """
@@ -56,7 +56,13 @@ class Claim:
     kind: Kind = "exact"
     tolerance: str = ""
     minutes: float = 0.0
+    medium: float = 0.0
     false: bool = False
+
+    @property
+    def cost(self) -> Mapping[str, float]:
+        """Minutes of one core by scale, as measured."""
+        return {"small": self.minutes, "medium": self.medium}
 
     def verdict(self, outcome: Outcome, *, error: float = ERROR) -> Verdict:
         """What was found: by the contrasts where there are any, with this chance of a wrong decision."""

@@ -5,15 +5,19 @@ prior, the posterior of a mean of n differences is Student's t around their aver
 margin is known. A claim is *confirmed* when that chance is at least .95 for all contrasts, *contradicted* when it is at
 most .05 for one of them (shared among as many as there are), and else *undecided*.
 
+Two or three seeds say little of their own spread, but a claim has many contrasts of one unit, and they say it together:
+``pooled`` gives each the spread of all as a prior.
+
 References:
     Gelman et al. (2013), Bayesian Data Analysis, Sec. 3.2: the posterior of a mean with an unknown variance.
     Berger (1982), intersection-union tests: all of several, each at the same level, is a test of that level.
+    Smyth (2004), moderated t-statistics: the prior of a variance, estimated from many. doi:10.2202/1544-6115.1027
 """
 
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 Decision = Literal["confirmed", "contradicted", "undecided"]
@@ -27,7 +31,8 @@ class Contrast:
     """A difference that a claim says is above ``margin``: ``differences`` has one for each seed.
 
     ``reported`` is the difference that the source reports, where it gives one; ``about`` names what the contrast is
-    about (a method), where a claim speaks of several.
+    about (a method), where a claim speaks of several. Contrasts of one ``unit`` share what they know of their spread:
+    ``spread`` is the standard deviation known beforehand, worth ``freedom`` degrees of freedom.
     """
 
     name: str
@@ -35,57 +40,112 @@ class Contrast:
     margin: float = 0.0
     reported: float | None = None
     about: str = ""
+    unit: str = ""
+    spread: float = 0.0
+    freedom: float = 0.0
 
     @property
     def mean(self) -> float:
         return statistics.fmean(self.differences)
 
     @property
+    def deviation(self) -> float:
+        """The standard deviation of these differences alone; nan with one seed."""
+        return statistics.stdev(self.differences) if len(self.differences) > 1 else math.nan
+
+    @property
+    def degrees(self) -> float:
+        """Degrees of freedom behind the standard error: of the differences, and of what was known beforehand."""
+        return len(self.differences) - 1 + self.freedom
+
+    @property
     def error(self) -> float:
-        """The standard error of the mean; infinite with one seed."""
+        """The standard error of the mean; infinite with one seed and nothing known beforehand."""
         n = len(self.differences)
-        return statistics.stdev(self.differences) / math.sqrt(n) if n > 1 else math.inf
+        if math.isinf(self.freedom):
+            return self.spread / math.sqrt(n)
+        if self.degrees <= 0:
+            return math.inf
+        squares = (n - 1) * (self.deviation**2 if n > 1 else 0.0) + self.freedom * self.spread**2
+        return math.sqrt(squares / self.degrees / n)
 
     @property
     def chance(self) -> float:
         """The posterior probability that the mean difference is above the margin; 1/2 where nothing is known."""
-        from scipy.special import stdtr
+        from scipy.special import ndtr, stdtr
 
         if self.error < ROUNDING:
             return 0.5 + 0.5 * ((self.mean > self.margin) - (self.mean < self.margin))
         if not math.isfinite(self.error):
             return 0.5
-        return float(stdtr(len(self.differences) - 1, (self.mean - self.margin) / self.error))
+        ratio = (self.mean - self.margin) / self.error
+        return float(ndtr(ratio) if math.isinf(self.degrees) else stdtr(self.degrees, ratio))
 
     def power(self, error: float = ERROR) -> float | None:
         """How often as many seeds, with this spread, would confirm the contrast if the source's difference were true.
 
         None where the source reports no difference, or where the spread is not known.
         """
-        from scipy.special import stdtrit
+        from scipy.special import ndtr, ndtri, stdtrit
         from scipy.stats import nct
 
         if self.reported is None or not ROUNDING <= self.error < math.inf:
             return None
-        freedom = len(self.differences) - 1
         center = (self.reported - self.margin) / self.error
-        return float(nct.sf(stdtrit(freedom, 1 - error), freedom, center))
+        if math.isinf(self.degrees):
+            return float(ndtr(center - ndtri(1 - error)))
+        return float(nct.sf(stdtrit(self.degrees, 1 - error), self.degrees, center))
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "name": self.name, "about": self.about, "mean": self.mean, "n": len(self.differences),
-            "error": self.error if math.isfinite(self.error) else None, "margin": self.margin,
+            "error": self.error if math.isfinite(self.error) else None, "degrees": self.degrees, "margin": self.margin,
             "reported": self.reported, "chance": self.chance, "power": self.power(),
         }  # fmt: skip
 
 
 def contrast(
     name: str, above: Sequence[float], below: Sequence[float], *, margin: float = 0.0, reported: float | None = None,
-    about: str = "",
+    about: str = "", unit: str = "",
 ) -> Contrast:  # fmt: skip
     """The contrast of two settings, seed by seed."""
     differences = tuple(float(a) - float(b) for a, b in zip(above, below, strict=True))
-    return Contrast(name, differences, margin, reported, about)
+    return Contrast(name, differences, margin, reported, about, unit)
+
+
+def pooled(contrasts: Sequence[Contrast]) -> list[Contrast]:
+    """The contrasts, each with what all of its unit know of their spread.
+
+    The variances of a unit are taken for draws from a scaled inverse chi-squared law whose degrees of freedom fit them;
+    these count for no more than half of what the other contrasts have, as contrasts share settings. With one contrast
+    nothing changes.
+    """
+    made = []
+    for each in contrasts:
+        kin = [other for other in contrasts if each.unit and other.unit == each.unit and other.deviation > ROUNDING]
+        spread, freedom = _prior(kin) if len(kin) > 1 else (0.0, 0.0)
+        made.append(replace(each, spread=spread, freedom=freedom) if freedom else each)
+    return made
+
+
+def _prior(contrasts: Sequence[Contrast]) -> tuple[float, float]:
+    """The spread that contrasts have in common, and the degrees of freedom it is worth (Smyth 2004, Sec. 6.2)."""
+    from scipy.optimize import brentq
+    from scipy.special import digamma, polygamma
+
+    degrees = [len(each.differences) - 1 for each in contrasts]
+    logs = [
+        2 * math.log(each.deviation) - digamma(d / 2) + math.log(d / 2)
+        for each, d in zip(contrasts, degrees, strict=True)
+    ]
+    squares = sum(d * each.deviation**2 for each, d in zip(contrasts, degrees, strict=True))
+    excess = statistics.variance(logs) - statistics.fmean(float(polygamma(1, d / 2)) for d in degrees)
+    most = (sum(degrees) - max(degrees)) / 2
+    # The mean of the variances, where Smyth takes that of their logarithms: it errs to the side of caution.
+    center = math.sqrt(squares / sum(degrees))
+    if excess <= polygamma(1, most / 2):
+        return center, most
+    return center, 2 * float(brentq(lambda half: polygamma(1, half) - excess, 1e-3, most / 2))
 
 
 def decision(contrasts: Sequence[Contrast], *, error: float = ERROR) -> Decision:

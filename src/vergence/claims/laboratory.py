@@ -10,11 +10,12 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.nn.functional import normalize
 
 from vergence import evaluation, features
 from vergence.config import Config, Watching
@@ -35,7 +36,8 @@ class Budget:
     """How large a training claim is run.
 
     ``looks`` are the numbers of seeds after which the evidence is looked at, the first with ``seeds``: a claim that is
-    decided is not run with more. ``minutes`` of one core are the most that a claim may take.
+    decided is not run with more. ``minutes`` of one core are the most that a claim may take, unless told otherwise.
+    ``short`` is for claims of large effects, or of many settings: fewer epochs, where the scale has some to spare.
     """
 
     data: str
@@ -47,6 +49,7 @@ class Budget:
     backbone: Mapping[str, Any] = field(default_factory=dict)
     looks: tuple[int, ...] = ()
     minutes: float = math.inf
+    short: int = 0
 
     @property
     def paper(self) -> bool:
@@ -58,9 +61,9 @@ SCALES = Table(
     {
         "smallest": Budget("digits", 360, 2, 64, "convnet", 2, {"channels": (8, 16)}),
         "small": Budget("cifar10", 5000, 8, 128, "convnet", 3, {"channels": (16, 32, 64)}),
-        # All of CIFAR-10 and five times the steps of the small scale, with twice the channels.
+        # All of CIFAR-10 and five times the steps of the small scale: 40 s a trial on one core, 25 s a short one.
         "medium": Budget(
-            "cifar10", 50_000, 4, 128, "convnet", 3, {"channels": (32, 64, 128)}, looks=(3, 5, 8), minutes=60.0
+            "cifar10", 50_000, 4, 128, "convnet", 2, {"channels": (16, 32, 64)}, looks=(2, 4, 8), minutes=60.0, short=2
         ),
         "paper": Budget("cifar10", 0, 200, 512, "resnet18", 3),
     },
@@ -74,7 +77,7 @@ class OutOfTime(RuntimeError):
 class Laboratory:
     """Runs trials at a scale and keeps them in a folder; ``minutes`` is the total time on one core of those used.
 
-    ``count`` is the number of seeds that a claim is run with now.
+    ``count`` is the number of seeds that a claim is run with now, ``budget`` the most minutes that it may take.
     """
 
     def __init__(
@@ -83,15 +86,31 @@ class Laboratory:
         scale: str = "small",
         *,
         any_version: bool = False,
+        budget: float | None = None,
         say: Callable[[str], None] = lambda text: None,
     ):
         self.folder, self.name, self.scale = Path(folder), scale, SCALES[scale]
         self.any_version, self.say, self.minutes = any_version, say, 0.0
         self.count = self.scale.seeds
+        self.budget = self.scale.minutes if budget is None else budget
 
     @property
     def seeds(self) -> range:
         return range(self.count)
+
+    @property
+    def short(self) -> Row:
+        """The settings of a shorter training, where the scale has epochs to spare."""
+        return {"epochs": self.scale.short} if self.scale.short else {}
+
+    def begin(self, seeds: int) -> None:
+        """Count the time of a look at a claim from here on, with so many seeds."""
+        self.count, self.minutes = seeds, 0.0
+
+    def affordable(self, seeds: int) -> int:
+        """As many of these seeds as the budget pays for, if each takes as long as those of the look that ended."""
+        each = self.minutes / self.count
+        return seeds if seeds * each <= self.budget else int(self.budget / each)
 
     def trials(self, **settings: Any) -> list[Row]:
         """The same trial with every seed of the scale."""
@@ -118,9 +137,10 @@ class Laboratory:
         key = json.dumps([name, settings], sort_keys=True, default=str)
         path = self.folder / "trials" / f"{name.strip('_')}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
         if not self._known(path):
-            if self.minutes >= self.scale.minutes:
+            if self.minutes >= self.budget:
                 raise OutOfTime(f"{self.minutes:.0f} minutes of one core are spent")
-            self.say(f"{name.strip('_')}: {settings.get('method', '')} seed {settings.get('seed', 0)}")
+            spent = f", {self.minutes:.1f} of at most {self.budget:.0f} minutes" if math.isfinite(self.budget) else ""
+            self.say(f"{name.strip('_')}: {settings.get('method', '')} seed {settings.get('seed', 0)}{spent}")
             began = time.process_time()
             row = {**make(), "minutes": round((time.process_time() - began) / 60, 3)}
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -148,20 +168,31 @@ def train(parts: Assembled) -> list[float]:
 
 
 def measured(parts: Assembled) -> Row:
-    """Accuracies of the representation h on held-out samples, and the geometry of the embeddings z."""
+    """All that claims ask of an encoder: accuracies on the test samples, and the geometry of the embeddings z.
+
+    Probe, kNN and nearest center see the representation h; ``output`` is a probe of z on the sphere. One function
+    for all claims, so that they share their trials; accuracies are of all test samples, however few were trained on.
+    """
     train = features.extract(parts.learner.encoder, parts.samples, parts.recipe)
-    test = features.extract(parts.learner.encoder, parts.test, parts.recipe, branches=parts.learner.branches)
-    arrays = (train.h, train.labels, test.h, test.labels)
+    all_of_it = assembly.load(replace(parts.config, limit=0), "test")
+    test = features.extract(parts.learner.encoder, all_of_it, parts.recipe)
+    labels = train.labels, test.labels
     classifiers: dict[str, Any] = {
         "probe": evaluation.linear_probe,
         "knn": evaluation.knn,
         "center": evaluation.nearest_center,
     }
-    row: Row = {name: classifier(*arrays).accuracy for name, classifier in classifiers.items()}
+    row: Row = {name: on(train.h, labels[0], test.h, labels[1]).accuracy for name, on in classifiers.items()}
     row["rank"] = effective_rank(test.h)
-    if test.z1 is not None and test.z2 is not None:
-        row |= {"alignment": alignment(test.z1, test.z2).value, "uniformity": uniformity(test.z1).value}
-        row["rank_z"] = effective_rank(test.z1)
+    projector = getattr(parts.learner, "projector", None)
+    if projector is not None:
+        z, unseen = (normalize(features.encoded(projector, part.h), dim=1) for part in (train, test))
+        row["output"] = evaluation.linear_probe(z, labels[0], unseen, labels[1]).accuracy
+    views = features.extract(parts.learner.encoder, parts.test, parts.recipe, branches=parts.learner.branches)
+    if views.z1 is not None and views.z2 is not None:
+        spread = uniformity(views.z1).value
+        row |= {"alignment": alignment(views.z1, views.z2).value, "uniformity": spread, "potential": math.exp(spread)}
+        row["rank_z"] = effective_rank(views.z1)
     return row
 
 

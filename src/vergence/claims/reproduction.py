@@ -4,14 +4,14 @@ import hashlib
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
 
 from vergence.claims.claim import SOURCES, Claim, Outcome
-from vergence.claims.evidence import ERROR, by_subject, in_words
+from vergence.claims.evidence import ERROR, by_subject, in_words, pooled
 from vergence.claims.laboratory import Laboratory, OutOfTime, listed
 from vergence.report.colors import PAPER
 from vergence.report.pieces import drawn
@@ -93,18 +93,24 @@ def decided(row: Claim, laboratory: Laboratory) -> tuple[Outcome, float]:
     """Run a training claim with more and more seeds until its contrasts decide it; and the error of each look.
 
     The accepted error is shared equally among the looks (Bonferroni), so that looking often decides nothing by itself.
-    Trials are kept one by one: what was killed goes on where it was.
+    A look has no more seeds than the budget pays for. Trials are kept one by one: what was killed goes on where it was.
     """
     looks = laboratory.scale.looks or (laboratory.scale.seeds,)
-    error, outcome = ERROR / len(looks), None
-    for seeds in looks:
-        laboratory.count, laboratory.minutes = seeds, 0.0
+    error, outcome, seen = ERROR / len(looks), None, 0
+    for wanted in looks:
+        seeds = laboratory.affordable(wanted) if seen else wanted
+        if seeds <= seen:
+            break
+        laboratory.begin(seeds)
         try:
             outcome = row.check(laboratory)
         except OutOfTime as stop:
-            if outcome is None:
-                outcome = Outcome(False, f"nothing with {seeds} seeds", undecidable=f"{stop}, before {seeds} seeds.")
+            laboratory.count = seen
+            outcome = outcome or Outcome(
+                False, f"nothing with {seeds} seeds", undecidable=f"{stop}, before {seeds} seeds."
+            )
             break
+        seen, outcome = seeds, replace(outcome, contrasts=pooled(outcome.contrasts))
         if row.verdict(outcome, error=error) != "undecided" or not outcome.contrasts or outcome.undecidable:
             break
     assert outcome is not None

@@ -21,7 +21,7 @@ from vergence.report.experiments import Cells, curves, marks
 from vergence.runs import assembly
 from vergence.runs.assembly import Assembled
 
-BATCHES = (16, 64, 256, 512)
+BATCHES = (16, 64, 512)
 COLD = 0.1  # the temperature of the authors of FlatNCE
 WATCHED = 512  # training pairs on which the gradient is measured: the largest batch
 LOSSES = {"InfoNCE": "simclr", "FlatNCE": "flatclr"}
@@ -33,6 +33,7 @@ LOSSES = {"InfoNCE": "simclr", "FlatNCE": "flatclr"}
     kind="training",
     tolerance="order of mean probe accuracies over seeds; lead at the smallest batch above that at the largest",
     minutes=12.0,
+    medium=7.0,
 )
 def flat_in_small_batches(laboratory: Laboratory) -> Outcome:
     rows = {name: {b: _trials(laboratory, method, b) for b in _batches(laboratory)} for name, method in LOSSES.items()}
@@ -51,7 +52,7 @@ def flat_in_small_batches(laboratory: Laboratory) -> Outcome:
     )
     by_batch = {batch: [column(cells[batch], "probe") for cells in (flat, info)] for batch in info}
     contrasts = [
-        contrasted(f"FlatNCE over InfoNCE at {batch}", *both, margin=-SLACK, about=f"batch {batch}")
+        contrasted(f"FlatNCE over InfoNCE at {batch}", *both, margin=-SLACK, about=f"batch {batch}", unit="accuracy")
         for batch, both in by_batch.items()
     ]
     small, *_, large = ([a - b for a, b in zip(*both, strict=True)] for both in by_batch.values())
@@ -107,6 +108,7 @@ def flat_in_half_precision(laboratory: Laboratory) -> Outcome:
     kind="training",
     tolerance="order of means over seeds, for every batch size",
     minutes=6.0,
+    medium=7.0,
 )
 def gradient_fades(laboratory: Laboratory) -> Outcome:
     rows = {batch: _trials(laboratory, LOSSES["InfoNCE"], batch) for batch in _batches(laboratory)}
@@ -180,7 +182,7 @@ def _batches(laboratory: Laboratory) -> list[int]:
 def _trials(laboratory: Laboratory, method: str, batch: int, *, half: bool = False) -> list[Row]:
     """A loss at a batch size; the rate follows the root of the batch, as in the authors' code."""
     rate = Optim(learning_rate=Optim().rate * math.sqrt(batch / 256))
-    shared = {"method": method, "objective": {"temperature": COLD}, "batch": batch, "optim": rate}
+    shared = {"method": method, "objective": {"temperature": COLD}, "batch": batch, "optim": rate, **laboratory.short}
     configs = [laboratory.config(**shared, seed=seed) for seed in laboratory.seeds]
     return [
         laboratory.remember("watched", {**config.settings(), "half": half}, partial(_watched, config, half=half))

@@ -16,6 +16,7 @@ PRINTED = {"spectral": 0.8866, "simclr": 0.8373, "simsiam": 0.8754}  # their Tab
     kind="training",
     tolerance="mean probe accuracy over seeds no more than 0.01 below either",
     minutes=3.5,
+    medium=14.0,
 )
 def spectral_against_others(laboratory: Laboratory) -> Outcome:
     # Widths beside an encoder of 64 features; the papers' would cost many times the encoder.
@@ -33,7 +34,7 @@ def spectral_against_others(laboratory: Laboratory) -> Outcome:
     contrasts = [
         contrast(
             f"spectral over {name}", *(column(rows[each], "probe") for each in ("spectral", name)), margin=-SLACK,
-            reported=PRINTED["spectral"] - PRINTED[name], about=name,
+            reported=PRINTED["spectral"] - PRINTED[name], about=name, unit="accuracy",
         )
         for name in names[1:]
     ]  # fmt: skip

@@ -39,6 +39,7 @@ Ladders = Mapping[str, Mapping[Any, list[Row]]]
     kind="training",
     tolerance="no step falls by more than 0.01, for any method, with probability .95",
     minutes=12.0,
+    medium=13.0,
 )
 def richer_augmentation(laboratory: Laboratory) -> Outcome:
     def rung(number: int) -> Mapping[str, Any]:
@@ -57,6 +58,7 @@ def richer_augmentation(laboratory: Laboratory) -> Outcome:
     kind="training",
     tolerance="per method: strength 1 above 1/8 with probability .95",
     minutes=10.0,
+    medium=12.0,
 )
 def stronger_distortion(laboratory: Laboratory) -> Outcome:
     def pair(strength: float) -> Mapping[str, Any]:
@@ -99,13 +101,16 @@ def _views(recipe: Recipe, x: Tensor, seed: int, own: Tensor) -> Tensor:
 
 
 def _ladders(laboratory: Laboratory, rungs: Any, view: Callable[[Any], Mapping[str, Any]]) -> Ladders:
-    """Trials of every method on every rung, in half the epochs of the scale unless it is the paper's."""
+    """Trials of every method on every rung: half the epochs of the scale, and half of many samples, but the paper's."""
     scale = laboratory.scale
     epochs = scale.epochs if scale.paper else max(1, scale.epochs // 2)
+    limit = min(scale.samples, 25_000)
 
     def trials(method: str, rung: Any) -> list[Row]:
         heads = {} if scale.paper else HEADS[method]
-        return laboratory.trials(method=method, views="simclr", view=view(rung), heads=heads, epochs=epochs)
+        return laboratory.trials(
+            method=method, views="simclr", view=view(rung), heads=heads, epochs=epochs, limit=limit
+        )
 
     return {method: {rung: trials(method, rung) for rung in rungs} for method in HEADS}
 
@@ -140,7 +145,7 @@ def _rises(ladders: Ladders, names: Sequence[str], *, every_step: bool) -> list[
         for before, after in pairwise(range(len(names))) if every_step else [(0, len(names) - 1)]:
             name = f"{method}: {names[after]} over {names[before]}"
             margin = -SLACK if every_step else 0.0
-            contrasts.append(contrast(name, rungs[after], rungs[before], margin=margin, about=method))
+            contrasts.append(contrast(name, rungs[after], rungs[before], margin=margin, about=method, unit="accuracy"))
     return contrasts
 
 
@@ -154,5 +159,5 @@ def _against(ladders: Ladders, names: Sequence[str], *, every_step: bool) -> str
     worst = max(falls, key=falls.__getitem__)
     fall, error = falls[worst]
     return (
-        f"The largest fall is {fall:.3f}, of {worst}, with a standard error of {error:.3f}; a longer run was not tried."
+        f"The largest fall is {fall:.3f}, of {worst}, with a standard error of {error:.3f}."
     )

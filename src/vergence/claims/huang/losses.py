@@ -3,7 +3,7 @@
 from vergence.claims.claim import Outcome, claim, within
 from vergence.claims.draws import gaussian
 from vergence.claims.evidence import contrast
-from vergence.claims.laboratory import SLACK, Laboratory, column, mean, stated
+from vergence.claims.laboratory import SLACK, Laboratory, Row, column, mean, stated
 from vergence.objectives import decoupled, revised_info_nce
 from vergence.report.experiments import curves, marks
 
@@ -28,7 +28,9 @@ def revised_is_decoupled() -> Outcome:
 def revised_against_simclr(laboratory: Laboratory) -> Outcome:
     names = {"SimCLR": "simclr", "revised InfoNCE": "revised_info_nce"}
     rows = {
-        name: {t: laboratory.trials(method=method, objective={"temperature": t}) for t in TEMPERATURES}
+        name: {
+            t: laboratory.trials(method=method, objective={"temperature": t}, **laboratory.short) for t in TEMPERATURES
+        }
         for name, method in names.items()
     }
     plain, revised = rows.values()
@@ -38,7 +40,7 @@ def revised_against_simclr(laboratory: Laboratory) -> Outcome:
     picture = curves(accuracies, "temperature", "kNN accuracy", logarithmic=True)
     contrasts = [
         contrast(f"revised over SimCLR at {t:g}", *(column(cells[t], "knn") for cells in (revised, plain)),
-                 margin=-SLACK, about=f"T = {t:g}")
+                 margin=-SLACK, about=f"T = {t:g}", unit="accuracy")
         for t in TEMPERATURES
     ]  # fmt: skip
     return Outcome(holds, "; ".join(pairs), accuracies, {"temperatures": picture}, contrasts=contrasts)
@@ -53,9 +55,9 @@ def revised_against_simclr(laboratory: Laboratory) -> Outcome:
 )
 def linear_collapses(laboratory: Laboratory) -> Outcome:
     rows = {
-        "SimCLR": laboratory.trials(method="simclr"),
-        "linear contrastive": laboratory.trials(method="linear_contrastive", heads={"projector_final_norm": False}),
-        "linear, last norm": laboratory.trials(method="linear_contrastive", heads={"projector_final_norm": True}),
+        "SimCLR": laboratory.trials(method="simclr", objective={"temperature": 0.5}, **laboratory.short),
+        "linear contrastive": _linear(laboratory, last_norm=False),
+        "linear, last norm": _linear(laboratory, last_norm=True),
     }
     plain, linear, _ = rows.values()
     words = [f"{name} {stated(cell, 'rank_z')} (kNN {stated(cell, 'knn')})" for name, cell in rows.items()]
@@ -68,3 +70,8 @@ def linear_collapses(laboratory: Laboratory) -> Outcome:
         {"ranks": marks({"": ranks}, "effective rank of the embeddings")},
         contrasts=[contrast("half of SimCLR's rank over the linear loss's", half, ranks["linear contrastive"])],
     )
+
+
+def _linear(laboratory: Laboratory, *, last_norm: bool) -> list[Row]:
+    heads = {"projector_final_norm": last_norm}
+    return laboratory.trials(method="linear_contrastive", heads=heads, **laboratory.short)
