@@ -158,6 +158,4 @@ def _against(ladders: Ladders, names: Sequence[str], *, every_step: bool) -> str
             falls[f"{method} from {names[before]} to {names[after]}"] = lead(rungs[before], rungs[after], "knn")
     worst = max(falls, key=falls.__getitem__)
     fall, error = falls[worst]
-    return (
-        f"The largest fall is {fall:.3f}, of {worst}, with a standard error of {error:.3f}."
-    )
+    return f"The largest fall is {fall:.3f}, of {worst}, with a standard error of {error:.3f}."
