@@ -56,6 +56,7 @@ GLOSSARY = {
     "training": "include the claims that train encoders: minutes to an hour each",
     "scale": "how large the training claims are run: small is for two cores, paper for a GPU",
     "any_version": "reuse what other versions of the code found before",
+    "budget": "most minutes of one core that a training claim may take; an hour at the medium scale unless told",
     "processes": "processes that look through shards together, on this machine or for Ray",
     "engine": "who runs them: processes of this machine, or ray (Ray Data, on the cluster at RAY_ADDRESS or here)",
     "form": "what to write: safetensors, torch, onnx, hf, timm, torchvision (see vergence list exports)",
