@@ -35,7 +35,7 @@ from torch import Tensor
 
 from vergence import data, evaluation
 from vergence.data import Samples
-from vergence.data.drawing import evenly
+from vergence.data.drawing import GROUP, evenly, grouped
 from vergence.learning import trials
 from vergence.learning.trials import Trial
 from vergence.objectives import barlow_twins
@@ -71,6 +71,7 @@ def watch() -> tuple[Samples, Samples]:
         data.from_arrays(np.stack(rows).astype(np.float32), np.array(labels), kind="series"), source="watch"
     )
     test = torch.from_numpy(np.isin(subjects, np.unique(stored["subject"])[-3:]))
+    whole = grouped(whole, np.array(subjects))
     return whole.take((~test).nonzero()[:, 0]), whole.take(test.nonzero()[:, 0])
 
 
@@ -127,7 +128,7 @@ def lap_rows(parts: tuple[Samples, Samples], seed: int) -> Iterator[dict]:
     began = time.process_time()
     free = trials.without_labels(train.x, list(recipes.values()), seed=seed)
     scores: dict[str, float] = {}
-    by_labels = trials.by_labels(train.x, train.labels)
+    by_labels = trials.by_labels(train.x, train.labels, train.beside.get(GROUP))
 
     def measure(trial: Trial) -> Tensor:
         key = next(key for key, runner in runners.items() if runner is trial)

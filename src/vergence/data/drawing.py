@@ -18,17 +18,20 @@ from vergence.data.arrays import label_fields
 from vergence.data.samples import Samples, in_memory, require_pairs
 from vergence.data.splits import _hashed, _ranks, carved, fewer, part
 
+GROUP = "group"  # beside the samples: a whole number for each, equal for those that belong together
 
-def read_part(source: str, count: int, labels: Any = None, *, seed: int = 0) -> tuple[Samples, int]:
+
+def read_part(source: str, count: int, labels: Any = None, groups: Any = None, *, seed: int = 0) -> tuple[Samples, int]:
     """At most ``count`` training samples of a source, drawn evenly, and how many there are; no others are read.
 
-    ``labels`` are one a sample of the whole source, training and test samples together, where it has none of its own.
+    ``labels`` and ``groups`` are one a sample of the whole source, training and test samples together.
     """
     name, argument, settings = settled(source, {"limit": 0, "validation": 0.0, "memory": 4.0})
     limit, validation, memory = (settings.pop(key) for key in ("limit", "validation", "memory"))
     row = partial(SOURCES[name], argument) if argument else SOURCES[name]
-    samples = row("train" if labels is None else "all", **settings)
-    samples = samples if labels is None else part(labeled(samples, labels), "train")
+    samples = row("train" if labels is None and groups is None else "all", **settings)
+    if labels is not None or groups is not None:
+        samples = part(grouped(samples if labels is None else labeled(samples, labels), groups), "train")
     samples = carved(samples, "train", validation=validation)
     samples = fewer(samples, limit) if limit else samples
     some = samples.take(evenly(len(samples), count, samples.labels, seed=seed))
@@ -41,6 +44,18 @@ def labeled(samples: Samples, labels: Any) -> Samples:
     if len(fields["labels"]) != len(samples):
         raise ValueError(f"There are {len(fields['labels'])} labels for {len(samples)} samples; expected one each.")
     return replace(samples, **fields)
+
+
+def grouped(samples: Samples, groups: Any) -> Samples:
+    """The samples with what belongs together beside them: one name or number a sample, such as a person or a device."""
+    if groups is None:
+        return samples
+    codes = label_fields(groups)["labels"]
+    if len(codes) != len(samples):
+        raise ValueError(f"There are {len(codes)} groups for {len(samples)} samples; expected one each.")
+    if len(codes.unique()) < 2:
+        raise ValueError("All samples are of one group: groups tell nothing apart. Leave them out.")
+    return replace(samples, beside={**samples.beside, GROUP: codes})
 
 
 def evenly(n: int, count: int, labels: Tensor | None = None, *, seed: int = 0) -> Tensor:

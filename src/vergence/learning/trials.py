@@ -219,8 +219,12 @@ def batch_of(n: int, step: int, *, seed: int) -> tuple[Tensor, int]:
     return order[place * size : (place + 1) * size], epoch
 
 
-def neighbor_votes(h: Tensor, labels: Tensor, *, k: int = NEIGHBORS) -> Tensor:
-    """For each sample, whether its k nearest others by cosine vote for its own class: leave-one-out, 1 or 0."""
+def neighbor_votes(h: Tensor, labels: Tensor, groups: Tensor | None = None, *, k: int = NEIGHBORS) -> Tensor:
+    """For each sample, whether its k nearest others by cosine vote for its own class: leave-one-out, 1 or 0.
+
+    With ``groups``, such as the people that samples are of, no vote comes from a sample's own group: what only tells
+    people apart does not count as knowing the class.
+    """
     h = F.normalize(h.float(), dim=1)
     classes, codes = labels.unique(return_inverse=True)
     right = []
@@ -228,16 +232,18 @@ def neighbor_votes(h: Tensor, labels: Tensor, *, k: int = NEIGHBORS) -> Tensor:
         scores = h[start : start + CHUNK] @ h.T
         own = torch.arange(len(scores))
         scores[own, own + start] = -math.inf
+        if groups is not None:
+            scores[groups[start : start + CHUNK, None] == groups] = -math.inf
         near = scores.topk(min(k, len(h) - 1), dim=1)
-        weights = (near.values / VOTE).softmax(dim=1)
+        weights = (near.values / VOTE).softmax(dim=1).nan_to_num()  # a sample whose group is all has no neighbors
         votes = torch.zeros(len(scores), len(classes)).scatter_add_(1, codes[near.indices], weights)
         right.append(votes.argmax(dim=1) == codes[start : start + CHUNK])
     return torch.cat(right).float()
 
 
-def by_labels(x: Tensor, labels: Tensor) -> Measure:
-    """The score with labels: leave-one-out accuracy of nearest neighbors among plain samples."""
-    return lambda trial: neighbor_votes(trial.represent(x), labels)
+def by_labels(x: Tensor, labels: Tensor, groups: Tensor | None = None) -> Measure:
+    """The score with labels: leave-one-out, or leave-one-group-out, accuracy of neighbors among plain samples."""
+    return lambda trial: neighbor_votes(trial.represent(x), labels, groups)
 
 
 def without_labels(x: Tensor, recipes: Sequence[Recipe], *, batches: int = 4, seed: int = 0) -> Measure:

@@ -14,7 +14,7 @@ from torch import Tensor
 from vergence import data as sources
 from vergence.config import Config, Watching
 from vergence.data import Samples
-from vergence.data.drawing import evenly, labeled, of_each_class, read_part
+from vergence.data.drawing import GROUP, evenly, grouped, labeled, of_each_class, read_part
 from vergence.data.files import label_file
 from vergence.learning import trials
 from vergence.learning.ranking import EXPERIMENTAL, RankedSet, ViewRanking
@@ -49,11 +49,16 @@ class Material:
     def few_labels(self) -> Tensor | None:
         return None if self.labels is None else self.labels[self.few]
 
+    @property
+    def groups(self) -> Tensor | None:
+        return self.samples.beside.get(GROUP)
+
 
 def views(
     *,
     data: Array = "digits",
     labels: Array | None = None,
+    groups: Array | None = None,
     sets: tuple[str, ...] = (),
     samples: int = 3000,
     steps: int = 80,
@@ -71,12 +76,14 @@ def views(
     Every set is trained for ``steps`` steps, the best third for as many more, and the best third of those again; the
     score is the leave-one-out accuracy of nearest neighbors among plain samples. ``data`` is a source as for train,
     an array or a Samples; ``sets`` are names (see ``candidates``). Without labels the order is experimental.
+    ``groups`` (a file with one a sample, or an array) say which samples belong together, such as the windows of one
+    person: neighbors of a sample's own group do not vote, so that the score is that of people who were not seen.
     """
     began = time.monotonic()
     _check(samples=(samples, FEWEST), steps=(steps, 2), side=(side, 8), per_class=(per_class, 3))
     _check(view_count=(view_count, 2), resamples=(resamples, 1))
     output = None if output is None else file_to_write(output)
-    material = _material(data, labels, samples, side=side, per_class=per_class, seed=seed)
+    material = _material(data, labels, groups, samples, side=side, per_class=per_class, seed=seed)
     chosen = _sets(sets, material.samples)
     recipes = {name: one.recipe().fitted(material.x) for name, one in chosen.items()}
     runners = {name: Trial(material.x, recipe, material.samples.kind, seed=seed) for name, recipe in recipes.items()}
@@ -102,7 +109,7 @@ def views(
         seconds=time.monotonic() - began,
         asked=_asked(
             data,
-            labels,
+            {"--labels": labels, "--groups": groups},
             sets,
             samples=samples,
             steps=steps,
@@ -117,14 +124,16 @@ def views(
     return ranking if output is None else _written(ranking, material, output, seed=seed)
 
 
-def _material(data: Array, labels: Array | None, count: int, *, side: int, per_class: int, seed: int) -> Material:
+def _material(
+    data: Array, labels: Array | None, groups: Array | None, count: int, *, side: int, per_class: int, seed: int
+) -> Material:
     """The samples that are drawn, evenly and by class; what was left out or changed is noted."""
-    given = label_file(str(labels)) if isinstance(labels, str | Path) else labels
+    given, together = (label_file(str(one)) if isinstance(one, str | Path) else one for one in (labels, groups))
     if isinstance(data, str | Path):
-        samples, total = read_part(str(data), count, given, seed=seed)
+        samples, total = read_part(str(data), count, given, together, seed=seed)
     else:
         whole = data if isinstance(data, Samples) else sources.from_arrays(data)
-        whole = whole if given is None else labeled(whole, given)
+        whole = grouped(whole if given is None else labeled(whole, given), together)
         samples, total = whole.take(evenly(len(whole), count, whole.labels, seed=seed)), len(whole)
     if len(samples) < FEWEST:
         raise ValueError(f"{samples.source} gives {len(samples)} samples; trials need at least {FEWEST}.")
@@ -151,6 +160,9 @@ def _usable(samples: Samples) -> tuple[Tensor | None, tuple[str, ...]]:
 
 def _changes(samples: Samples, x: Tensor, total: int) -> tuple[str, ...]:
     notes = []
+    if GROUP in samples.beside:
+        count = len(samples.beside[GROUP].unique())
+        notes.append(f"Neighbors of a sample's own group, one of {count}, do not vote.")
     if total > len(samples) + len(samples.skipped):
         among = "" if samples.labels is None else " from all classes"
         notes.append(f"{len(samples):,} of {total:,} training samples, drawn evenly{among}.")
@@ -185,7 +197,7 @@ def _raced(
 ) -> list[Tried]:
     """The race: by accuracy where there are labels, by the experimental score where there are none."""
     if material.labels is not None:
-        measure = trials.by_labels(material.x, material.labels)
+        measure = trials.by_labels(material.x, material.labels, material.groups)
         return trials.race(runners, measure, rungs=rungs, stepped=progress.advance)
     measure = trials.without_labels(material.x, list(recipes.values()), seed=seed)
     options: dict[str, Any] = {"spread": trials.LABEL_FREE_SPREAD, "limits": (-math.inf, 0.0)}
@@ -232,7 +244,7 @@ def _raw(material: Material, recipe: Recipe) -> float | None:
         return None
     rows = recipe.plain(material.x).flatten(1)
     rows = (rows - rows.mean(0)) / rows.std(0).mean().clamp(min=1e-6)
-    return trials.neighbor_votes(rows, material.labels).mean().item()
+    return trials.neighbor_votes(rows, material.labels, material.groups).mean().item()
 
 
 def _command(data: Array, labels: Array | None, best: ViewSet, *, total: int) -> str:
@@ -248,11 +260,12 @@ def _command(data: Array, labels: Array | None, best: ViewSet, *, total: int) ->
     return shlex.join([*words, "--run", f"runs/{_plain_name(best.name)}"])
 
 
-def _asked(data: Array, labels: Array | None, sets: Sequence[str], **numbers: int) -> str:
+def _asked(data: Array, files: Mapping[str, Array | None], sets: Sequence[str], **numbers: int) -> str:
     """The command that asked for this ranking, or what it was asked about."""
     if not isinstance(data, str | Path):
         return "from Python, about an array in memory"
-    words = ["vergence", "views", "--data", str(data), *(["--labels", str(labels)] if labels is not None else [])]
+    words = ["vergence", "views", "--data", str(data)]
+    words += [word for option, file in files.items() if file is not None for word in (option, str(file))]
     words += ["--sets", *sets] if sets else []
     options = {f"--{name.replace('_', '-')}": str(value) for name, value in numbers.items()}
     return shlex.join([*words, *(word for pair in options.items() for word in pair)])
