@@ -46,6 +46,22 @@ def test_sorted_and_shuffled_data_give_the_same_within_their_intervals():
         assert second[name].interval[0] <= reading.interval[1]
 
 
+def test_groups_come_from_a_file_follow_the_samples_that_are_drawn_and_are_said(tmp_path, capsys):
+    rows = np.random.default_rng(0).normal(size=(120, 6)).astype(np.float32)
+    np.save(tmp_path / "x.npy", rows)
+    np.save(tmp_path / "y.npy", np.arange(120) % 2)
+    (tmp_path / "people.txt").write_text("\n".join(f"person {number // 30}" for number in range(120)))
+    words = f"views --data array:{tmp_path}/x.npy --labels {tmp_path}/y.npy --groups {tmp_path}/people.txt --quiet"
+    fewer = "--steps 2 --samples 64 --per-class 4 --view-count 2 --resamples 1 --json"
+    assert cli.main([*words.split(), *fewer.split()]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert any("one of 4, do not vote" in note for note in found["notes"])
+    with pytest.raises(ValueError, match="There are 3 groups for 120 samples"):
+        rank_views(data=rows, labels=np.arange(120) % 2, groups=[0, 1, 2], **QUICK)
+    with pytest.raises(ValueError, match="one group"):
+        rank_views(data=rows, labels=np.arange(120) % 2, groups=np.zeros(120, int), **QUICK)
+
+
 def test_the_answer_is_text_json_and_a_page_with_views_and_a_command(tmp_path):
     page = tmp_path / "views.html"
     found = rank_views(data="digits", sets=("usual", "ad:0.25", "glyph:rotate=45"), output=page, graph=True, **QUICK)
