@@ -31,6 +31,8 @@ GLOSSARY = {
     "text:FILE with labels (SentEval); part=dev, folds=10 and column=NAME may follow a comma",
     "protocol": "how linear probes are fitted: lbfgs with a chosen penalty, or saga as Tschannen et al. do it",
     "key": "the array to read where a file holds several; the table or collection of a vector store",
+    "groups": "a file with a name or number for each sample: those that belong together, such as one person's, are "
+    "not judged by each other",
     "labels": "a file with a label for each row, or the name of a column of the same file; for finetune how many "
     "labels are used: 1%, 10%, 5-per-class, 200, all",
     "draws": "draws of which samples are labeled",
