@@ -76,6 +76,8 @@ def diagnose(
     batch: int | None = None,
     projector: Mapping[str, Tensor] | None = None,
     compared: bool = True,
+    steps: int | None = None,
+    read_elsewhere: float = 0.0,
     words: Tensor | None = None,
     seed: int = 0,
     diagnostics: Mapping[str, Callable[..., Any]] | None = None,
@@ -86,7 +88,8 @@ def diagnose(
     """Diagnose rows ``h``; second views ``z1, z2``, labels, an objective and its loss add to it.
 
     ``projector`` is the state dict of the projection head, empty where there is none; ``compared`` says whether
-    training compared the views of a sample. With an objective or a projector rows come from a training run, else from
+    training compared the views of a sample, ``steps`` how long it was, ``read_elsewhere`` the accuracy with which other
+    features of the samples give the labels. With an objective or a projector rows come from a training run, else from
     anywhere. ``words`` has the logarithm of the number of words and their mean rarity for each row, if rows are texts.
     ``diagnostics`` and ``faults`` are the tables; a table without rows measures nothing. ``known`` is what need not be
     derived again: where ``h`` is a sample, what is known of all rows (see ``merging``).
@@ -95,7 +98,8 @@ def diagnose(
 
     given = gather(
         h, z1=z1, z2=z2, labels=labels, objective=objective, loss=loss, batch=batch, projector=projector,
-        compared=compared, words=words, seed=seed, hyperparameters=hyperparameters,
+        compared=compared, steps=steps, read_elsewhere=read_elsewhere, words=words, seed=seed,
+        hyperparameters=hyperparameters,
     )  # fmt: skip
     given.values.update(known or {})
     found = find(given, faults)

@@ -33,7 +33,7 @@ from vergence.runs.accuracies import (
     test_rows,
 )
 from vergence.runs.changed import since_the_start
-from vergence.runs.results import Results, record
+from vergence.runs.results import TRAINED, Results, record
 from vergence.runs.run import Run
 from vergence.theory.certified import certificates
 
@@ -63,6 +63,12 @@ def of_run(
     final = [row["loss"] for row in rows if row["epoch"] > rows[-1]["epoch"] - 1]
     method = customized(config.method, heads=config.heads, objective=config.objective)
     scaled = method.objective in SCALES
+    judged = judgeable(train, test)
+    sets = labeled(run, train, test) if judged else {}
+    judged_by: dict[str, tuple[Judgment, ...]] = {}
+    for name, arrays in sets.items():
+        saying(f"classifiers on the features of the {name}")
+        judged_by[name] = tuple(judgments(arrays, protocol=protocol))
     saying("diagnosis of the rows, pairs and learning")
     diagnosis = diagnostics.diagnose(
         test.h,
@@ -75,15 +81,11 @@ def of_run(
         seed=config.seed,
         projector=_projector(run),
         compared=method.compares,
+        steps=rows[-1]["step"] if rows else 0,
+        read_elsewhere=max((each[0][0].accuracy for name, each in judged_by.items() if name != TRAINED), default=0.0),
         words=features.stored(file).get("test_words"),
         **(method.reading(hard_negatives=config.view.get("negatives", 0)) if scaled else {}),
     )
-    judged = judgeable(train, test)
-    sets = labeled(run, train, test) if judged else {}
-    judged_by: dict[str, tuple[Judgment, ...]] = {}
-    for name, arrays in sets.items():
-        saying(f"classifiers on the features of the {name}")
-        judged_by[name] = tuple(judgments(arrays, protocol=protocol))
     right = hits.hits(judged_by, {name: arrays[3] for name, arrays in sets.items()}, test_rows(run, test))
     hits.save_hits(run.path, right)
     saying("few labels, certificates")

@@ -24,6 +24,9 @@ MEMBERS = 6  # rows a class on average, below which a class is too small to cont
 TOLD, TOLD_OF_MANY = 2.7, 1.35
 
 
+EARLY = 200  # steps of training before which views need not match yet
+
+
 @fault("pairs", order=12)
 def dead_view(collapse_of_z1: Collapse, collapse_of_z2: Collapse) -> Finding | None:
     """One view is a constant while the other is not."""
@@ -61,19 +64,20 @@ def misaligned_views(matched: Matched) -> Finding | None:
 
 @fault("pairs", order=16)
 def shuffled_pairs(
-    matched: Matched, collapse_of_z1: Collapse, collapse_of_z2: Collapse, compared: bool = True
-) -> Finding | None:
-    """Second views that match no better than luck, all or a part of them."""
+    matched: Matched, collapse_of_z1: Collapse, collapse_of_z2: Collapse, compared: bool = True,
+    steps: int = EARLY,
+) -> Finding | None:  # fmt: skip
+    """Second views that match no better than luck, all or a part of them; in a run of few steps it is too early."""
     if matched.best or not compared or min(collapse_of_z1.variance, collapse_of_z2.variance) < 1e-6:
         return None
     advice = "Check that row i of both views is the same sample."
     if matched.own.value < UNMATCHED and matched.own.low < 0.52:
         sentence = f"A sample's two views are no closer than two samples': {matched.own.value:.2f} of comparisons won, "
         sentence += "0.5 by luck."
-        if matched.own.high > UNMATCHED:
-            return Finding(
-                "shuffled pairs", "pairs", f"{sentence} Too few rows to be sure.", "matching", advice, "unknown"
-            )
+        doubt = "Too few rows to be sure." if matched.own.high > UNMATCHED else ""
+        doubt = f"After {steps} steps of training that may be too early to say." if steps < EARLY else doubt
+        if doubt:
+            return Finding("shuffled pairs", "pairs", f"{sentence} {doubt}", "matching", advice, "unknown")
         return Finding("shuffled pairs", "pairs", sentence, "matching", advice)
     if matched.lost.low > ASTRAY and matched.close > 0.25 and matched.evenness > EVEN:
         sentence = (
@@ -118,10 +122,15 @@ def labels_at_chance(
 @fault("pairs", order=140)
 def label_noise(
     judged: Judged, replaced: Replaced, readers: Readers, body: Bench,
-    label_shift: tuple[int, Estimate, tuple[float, float]] | None = None,
+    label_shift: tuple[int, Estimate, tuple[float, float]] | None = None, read_elsewhere: float = 0.0,
 ) -> Finding | None:  # fmt: skip
-    """Labels that were replaced by any other: contradicted where readers are sure, not only where classes overlap."""
+    """Labels that were replaced by any other: contradicted where readers are sure, not only where classes overlap.
+
+    Where other features of the same samples give ``read_elsewhere`` of the labels, fewer than the rest can be wrong.
+    """
     if not judged.above_chance or (label_shift is not None and label_shift[0]):
+        return None
+    if replaced.share > 2 * (1 - read_elsewhere):
         return None
     small = body.n < MEMBERS * len(torch.unique(body.labels))
     noisy = _noisy_of_many if len(torch.unique(body.labels)) > 2 else _noisy_of_two
