@@ -4,10 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from vergence.cli import main
-from vergence.config import Config, Optim
+from vergence.config import Config, Optim, method_options
 from vergence.data import from_arrays
+from vergence.diagnostics import SCALES, diagnose
 from vergence.methods import METHODS, Method, customized
 from vergence.runs.assembly import settle
 
@@ -76,3 +78,13 @@ def test_a_run_records_and_the_help_shows_the_rate_of_the_method(name, capsys):
         main(["train", "--method", name, "--help"])
     shown = capsys.readouterr().out.split("--optim.learning-rate")[1].split("--optim.weight-decay")[0]
     assert f"{rate})" in shown
+
+
+@pytest.mark.parametrize("name", [name for name, row in METHODS.items() if row.objective in SCALES])
+def test_a_diagnosis_takes_what_the_loss_of_any_row_is_read_with(name):
+    settled = method_options(name)["objective"]  # as a run records it, with every default written out
+    reading = customized(name, heads={}, objective=settled).reading()
+    h = torch.randn(32, 8)
+    options = {"objective": METHODS[name].objective, "loss": 1.0, "batch": 16, "seed": 1}
+    found = diagnose(h, z1=h, z2=h, faults={}, diagnostics={}, **options, **reading)
+    assert found.measured == {}

@@ -142,12 +142,14 @@ class Method:
     def reading(self, *, hard_negatives: int = 0) -> dict[str, Any]:
         """What the thermometer needs to read this method's loss: the hyperparameters, and how many negatives there are.
 
-        They are the queue's, and explicit ones of each sample where the data has any.
+        They are the queue's, and explicit ones of each sample where the data has any. What an objective draws at random
+        is not read, so its seed is left out: the seed of a diagnosis is another one.
         """
         contrasts = self.queue and self.objective == "info_nce" and self.memory == "none"
         queue = {"negatives": self.queue} if contrasts else {}
         hard = {"hard_negatives": hard_negatives} if hard_negatives and "hard_negatives" in self.declared() else {}
-        return {**self.hyperparameters, **queue, **hard}
+        own = {name: value for name, value in self.hyperparameters.items() if name != "seed"}
+        return {**own, **queue, **hard}
 
     def describe(self) -> str:
         """The structure in one line, as the papers draw it."""
