@@ -198,6 +198,36 @@ def test_a_gain_that_may_be_nothing_is_not_called_one(low, high, words, word, to
     assert words in first
 
 
+@pytest.mark.parametrize(
+    ("few", "told", "word"),
+    [
+        ((0.1, 0.2), "With 5 labels per class training gained 15.0 points over", "learning"),
+        ((-0.2, -0.1), "With 5 labels per class training lost 15.0 points over", "worse than the untrained encoder"),
+        ((-0.1, 0.2), "Training made no certain difference: +1.0 points over", "no certain gain"),
+    ],
+)
+def test_where_all_labels_tell_no_difference_few_labels_may(few, told, word, tmp_path):
+    low, high = few
+    gains = (
+        Gain("untrained encoder", "linear probe", first=0.99, second=0.98, low=-0.01, high=0.03, n=90),
+        Gain("untrained encoder", "linear probe", 0.8 + (low + high) / 2, 0.8, low, high, n=90, per_class=5.0),
+    )
+    found = Results(verdict=Verdict("learning", "No fault found."), gains=gains)
+    found.write(tmp_path)
+    lines = report.summary(tmp_path)
+    assert lines[0].startswith(told)
+    if "With 5" in told:
+        assert lines[1].startswith("With all labels training made no certain difference: +1.0 points")
+    assert f'<span class="label">{word}</span>' in report.page(tmp_path)
+    assert next(iter(spoken(found))).startswith(f"{word.upper()}: {told}")
+
+
+def test_a_certain_gain_with_all_labels_needs_no_second_sentence(tmp_path):
+    few = Gain("untrained encoder", "linear probe", 0.7, 0.8, low=-0.2, high=-0.05, n=90, per_class=5.0)
+    Results(verdict=Verdict("learning", "No fault found."), gains=(*GAINS, few)).write(tmp_path)
+    assert [line[:21] for line in report.summary(tmp_path) if "training" in line.lower()] == ["Training gained 7.5 p"]
+
+
 def test_it_is_said_wherever_a_baseline_wins(tmp_path):
     rows = scored(
         ("trained encoder", "kNN", 0.4), ("raw pixels", "kNN", 0.45), ("trained encoder", "linear probe", 0.46),

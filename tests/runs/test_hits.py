@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from vergence.runs.hits import difference, gains, paired_difference, read_hits, save_hits
+from vergence.evaluation import Accuracy
+from vergence.runs.hits import difference, few_gains, gains, paired_difference, read_hits, save_hits
 
 ROWS = "rows"
 
@@ -49,6 +50,26 @@ def test_pairs_are_matched_by_row_not_by_place():
     found = difference(mine, theirs, "kNN")
     assert (found.value, found.n) == (0.0, 70)
     assert difference(mine, theirs, "linear probe") is None
+
+
+def test_few_labels_are_compared_draw_by_draw_on_the_rows_that_both_have():
+    random = np.random.default_rng(1)
+    right = random.uniform(size=(10, 100)) < 0.6
+    order = random.permutation(100)[:70]
+    wrong = right[:, order].copy()
+    wrong[:, :35] = False  # half of the shared samples are lost in every draw
+
+    def judged(hits, classifier="linear probe", per_class=5.0):
+        found = Accuracy(hits.mean(), (0.0, 1.0), hits.shape[1], hits[-1], classifier, {}, hits)
+        return found, {"per_class": per_class}
+
+    both = {"trained encoder": [judged(right)], "raw pixels": [judged(wrong), judged(wrong, "kNN")]}
+    (gain,) = few_gains(both, {"raw pixels": order})
+    assert gain.value == pytest.approx(right[:, order[:35]].sum() / 700)
+    assert (gain.n, gain.per_class, gain.certain) == (70, 5.0, True)
+    same = {"trained encoder": [judged(right)], "raw pixels": [judged(right[:, order])]}
+    (none,) = few_gains(same, {"raw pixels": order})
+    assert (none.value, none.low, none.high) == (0.0, 0.0, 0.0)
 
 
 def test_hits_come_back_as_they_were_kept_and_a_torn_file_is_none(tmp_path):

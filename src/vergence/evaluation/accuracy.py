@@ -17,7 +17,8 @@ Array = Any  # a numpy array or a torch tensor
 class Accuracy:
     """The share of test samples classified correctly, in [0, 1], with a 95 % interval over the drawing of test samples.
 
-    The interval is Wilson's; it does not include the luck of the training run.
+    The interval is Wilson's; it does not include the luck of the training run. ``hits`` says of every draw of the
+    labels which test samples were classified correctly, ``[draws, n]``; None where all labels were used.
     """
 
     accuracy: float
@@ -26,6 +27,7 @@ class Accuracy:
     predictions: np.ndarray
     classifier: str
     choices: Mapping[str, Any] = field(default_factory=dict)
+    hits: np.ndarray | None = None
 
     def to_dict(self) -> dict[str, Any]:
         low, high = self.interval

@@ -40,7 +40,8 @@ def few_labels(
     last = results[-1]
     spread = float(correct.mean(axis=1).std(ddof=1)) if draws > 1 else 0.0
     choices = {"per_class": per_class, "draws": draws, "spread": spread}
-    return Accuracy(float(correct.mean()), interval(correct), last.n, last.predictions, last.classifier, choices)
+    between = interval(correct)
+    return Accuracy(float(correct.mean()), between, last.n, last.predictions, last.classifier, choices, correct > 0)
 
 
 def label_curve(

@@ -9,28 +9,25 @@ GOOD = ("learning", "near the floor", "healthy")  # verdicts on rows and loss, w
 
 
 def worth(results: Results) -> list[str]:
-    """What training gave over the untrained encoder, paired on the same samples, beside the raw input."""
-    gain = _first_gain(results)
-    if gain is None:
+    """What training gave over the untrained encoder, paired on the same samples, beside the raw input.
+
+    With all labels first. Where that leaves no certain difference, as on data that any features classify, few labels of
+    each class may tell one, and are told first then.
+    """
+    every, few = _first_gain(results), _first_gain(results, few=True)
+    if every is None:
         return list(_unpaired(results))
-    points = 100 * gain.value
-    amount = f"{'gained' if points > 0 else 'lost'} {abs(points):.1f} points"
-    if gain.low <= 0 <= gain.high:
-        amount = f"made no certain difference: {points:+.1f} points"
-    others = [each for each in results.gains if each.classifier == gain.classifier and each.over != gain.over]
-    beside = "".join(f"; {each.over} {percent(each.second)}" for each in others)
-    between = f"95 % of the gain between {100 * gain.low:.1f} and {100 * gain.high:.1f}"
-    return [
-        f"Training {amount} over the {gain.over} ({100 * gain.second:.1f} to {percent(gain.first)}, {between}{beside}; "
-        f"{gain.classifier}, {gain.n:,} held-out samples)."
-    ]
+    told = [every] if few is None or every.certain or not few.certain or few.over != every.over else [few, every]
+    return [_amount(gain, results, few=len(told) > 1) for gain in told]
 
 
 def badge(results: Results) -> str:
     """The word of the verdict; where nothing is wrong, but training made no certain difference or a worse one, that."""
-    gain = _first_gain(results)
+    gain, few = _first_gain(results), _first_gain(results, few=True)
     if results.verdict.label not in GOOD or gain is None or gain.over not in BEFORE or gain.low > 0:
         return results.verdict.label
+    if gain.high >= 0 and few is not None and few.certain:  # all labels tell nothing, few of them do
+        return results.verdict.label if few.low > 0 else f"worse than the {few.over}"
     return "no certain gain" if gain.high >= 0 else f"worse than the {gain.over}"
 
 
@@ -39,10 +36,26 @@ def percent(value: float) -> str:
     return f"{100 * value:.1f} %"
 
 
-def _first_gain(results: Results) -> Gain | None:
+def _first_gain(results: Results, *, few: bool = False) -> Gain | None:
     """The gain that is told first: of the linear probe over the untrained encoder, or the first there is."""
-    rows = sorted(results.gains, key=lambda gain: (gain.over not in BEFORE, gain.classifier != "linear probe"))
+    known = [gain for gain in results.gains if (gain.per_class is not None) == few]
+    rows = sorted(known, key=lambda gain: (gain.over not in BEFORE, gain.classifier != "linear probe"))
     return rows[0] if rows else None
+
+
+def _amount(gain: Gain, results: Results, *, few: bool) -> str:
+    """One gain as a sentence; ``few`` where both gains are told, so that each says how many labels it had."""
+    points = 100 * gain.value
+    amount = f"{'gained' if points > 0 else 'lost'} {abs(points):.1f} points"
+    if not gain.certain:
+        amount = f"made no certain difference: {points:+.1f} points"
+    alike = [each for each in results.gains if (each.classifier, each.per_class) == (gain.classifier, gain.per_class)]
+    beside = "".join(f"; {each.over} {percent(each.second)}" for each in alike if each.over != gain.over)
+    between = f"95 % of the gain between {100 * gain.low:.1f} and {100 * gain.high:.1f}"
+    labels = "all labels" if gain.per_class is None else f"{gain.per_class:g} labels per class"
+    subject = f"With {labels} training" if few else "Training"
+    figures = f"{100 * gain.second:.1f} to {percent(gain.first)}, {between}{beside}"
+    return f"{subject} {amount} over the {gain.over} ({figures}; {gain.classifier}, {gain.n:,} held-out samples)."
 
 
 def _unpaired(results: Results) -> Iterator[str]:

@@ -53,7 +53,7 @@ def composed(record: Record, found: maps.Map | None) -> str:
         sections.repetition(record),
         sections.missing(record),
     ]
-    first, rest = (told[0], [verdict.sentence]) if told else (verdict.sentence, [])
+    first, *rest = [*told, verdict.sentence]
     return document(
         f"Run {record.name}",
         first,

@@ -8,7 +8,7 @@ from vergence.runs.results import Changes, Found, Judged, Layer, Number, Reading
 
 def spoken(results: Results) -> Iterator[str]:
     """Results as lines for a person."""
-    told = worth(results)[:1] if results.gains else []
+    told = worth(results) if results.gains else []
     yield f"{badge(results).upper()}: {' '.join([*told, results.verdict.sentence])}"
     yield from (f"  - {line}" for line in results.verdict.evidence)
     for about, verdict in results.verdicts.items():

@@ -52,14 +52,14 @@ def texts(results: Results) -> Iterator[str]:
 
 def _beaten(results: Results) -> Iterator[str]:
     """Wherever a baseline is ahead of the trained encoder, it is said, and whether the interval is sure of it."""
-    sure = {(gain.over, gain.classifier): gain.high < 0 for gain in results.gains}
+    sure = {(gain.over, gain.classifier, gain.per_class): gain.high < 0 for gain in results.gains}
     trained = {(row.classifier, row.per_class): row for row in results.accuracy if row.features == TRAINED}
     lines = []
     for row in results.accuracy:
         mine = trained.get((row.classifier, row.per_class))
         if row.features == TRAINED or mine is None or row.accuracy <= mine.accuracy:
             continue
-        certain = sure.get((row.features, row.classifier)) if row.per_class is None else None
+        certain = sure.get((row.features, row.classifier, row.per_class))
         doubt = " (within the error)" if certain is False else ""
         told = f"{percent(row.accuracy)} against {percent(mine.accuracy)}"
         lines.append(f"{row.features} with {row.classifier}, {row.labels}: {told}{doubt}")
@@ -78,8 +78,9 @@ def _training(record: Record) -> Iterator[str]:
 
 
 def _few(record: Record) -> Iterator[str]:
-    """With few labels, each kind of features with the classifier that did best on it."""
-    rows = [row for row in record.results.accuracy if row.per_class is not None]
+    """With few labels, each kind of features with the classifier that did best on it; unless that was told first."""
+    told = len(worth(record.results)) > 1
+    rows = [row for row in record.results.accuracy if row.per_class is not None and not told]
     for per_class in dict.fromkeys(row.per_class for row in rows):
         best = {name: record.results.best(name, per_class) for name in dict.fromkeys(row.features for row in rows)}
         known = [score for score in best.values() if score is not None]

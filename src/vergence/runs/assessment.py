@@ -86,7 +86,8 @@ def of_run(
         words=features.stored(file).get("test_words"),
         **(method.reading(hard_negatives=config.view.get("negatives", 0)) if scaled else {}),
     )
-    right = hits.hits(judged_by, {name: arrays[3] for name, arrays in sets.items()}, test_rows(run, test))
+    places = test_rows(run, test)
+    right = hits.hits(judged_by, {name: arrays[3] for name, arrays in sets.items()}, places)
     hits.save_hits(run.path, right)
     saying("few labels, certificates")
     found = assembled(
@@ -95,7 +96,7 @@ def of_run(
         curves=_curves(rows, test, config.batch) if method.compares else {},
         stored=features.stored(file),
         accuracy=tuple(score(name, one, **more) for name, each in judged_by.items() for one, more in each),
-        gains=hits.gains(right),
+        gains=(*hits.gains(right), *hits.few_gains(judged_by, places)),
         few_labels=tuple(row for name, arrays in sets.items() for row in few_labels(name, arrays)),
         layers=tuple(probed_layers(run, protocol=protocol)) if layers else (),
         sentences=sentences.of_run(run, evaluate, saying) if evaluate else (),

@@ -1,7 +1,7 @@
 """Hits: which test samples each classifier got right, kept beside the results, and differences paired on them."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load_file, save
 
+from vergence.evaluation.few_labels import interval
 from vergence.runs.results import TRAINED, Gain
 from vergence.runs.run import write_bytes
 
@@ -16,6 +17,8 @@ FILE = "hits.safetensors"
 ROWS = "rows"
 NORMAL = 1.959964  # the 97.5 % point of the normal law
 
+# features -> accuracies, each with how many labels of each class it had where not all
+Judgments = Mapping[str, Sequence[tuple[Any, Mapping[str, Any]]]]
 Hits = dict[str, dict[str, np.ndarray]]  # features -> classifier -> right or not; under ROWS the places in the data
 
 
@@ -64,17 +67,12 @@ def paired_difference(first: np.ndarray, second: np.ndarray) -> Difference:
     return Difference(float(one.mean()), float(other.mean()), low, high, n)
 
 
-def hits(
-    judgments: Mapping[str, Sequence[tuple[Any, Mapping[str, Any]]]],
-    labels: Mapping[str, Any],
-    rows: Mapping[str, Any],
-) -> Hits:
+def hits(judgments: Judgments, labels: Mapping[str, Any], rows: Mapping[str, Any]) -> Hits:
     """Which test samples each classifier with all labels got right, for each kind of features."""
     found: Hits = {}
     for name, each in judgments.items():
         truth = np.asarray(labels[name])
-        place = rows.get(name)
-        mine = {ROWS: np.arange(len(truth)) if place is None else np.asarray(place).astype(np.int64)}
+        mine = {ROWS: _places(rows.get(name), len(truth))}
         for accuracy, more in each:
             if not more and accuracy.predictions.shape == truth.shape:
                 mine[accuracy.classifier] = accuracy.predictions == truth
@@ -92,6 +90,25 @@ def gains(found: Hits) -> tuple[Gain, ...]:
         for classifier in trained
         if classifier != ROWS and (apart := difference(trained, other, classifier)) is not None
     )
+
+
+def few_gains(judgments: Judgments, rows: Mapping[str, Any]) -> Iterator[Gain]:
+    """The same with few labels of each class, draw by draw: baselines saw the labels that the trained encoder saw.
+
+    The interval is over draws of the labels and over test samples.
+    """
+    for mine, more in judgments.get(TRAINED, ()):
+        for name, each in judgments.items():
+            for other, known in each:
+                if name == TRAINED or not more or known != more or other.classifier != mine.classifier:
+                    continue
+                places = (_places(rows.get(TRAINED), mine.n), _places(rows.get(name), other.n))
+                _, here, there = np.intersect1d(*places, return_indices=True)
+                if len(here):
+                    first, second = mine.hits[:, here].astype(float), other.hits[:, there].astype(float)
+                    low, high = interval(first - second, least=-1.0)
+                    shares = float(first.mean()), float(second.mean())
+                    yield Gain(name, mine.classifier, *shares, low, high, len(here), more["per_class"])
 
 
 def difference(first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray], classifier: str) -> Difference | None:
@@ -122,3 +139,8 @@ def read_hits(folder: Path) -> Hits:
         kind, _, key = name.partition("|")
         found.setdefault(kind, {})[key] = array if key == ROWS else array.astype(bool)
     return found
+
+
+def _places(rows: Any, n: int) -> np.ndarray:
+    """The places of test samples in the data; in their order where none are known."""
+    return np.arange(n) if rows is None else np.asarray(rows).astype(np.int64)

@@ -110,7 +110,10 @@ class Score(Record, frozen=True):
 
 
 class Gain(Record, frozen=True):
-    """What training gave: the accuracy of its features less that of ``over``, on the same ``n`` test samples."""
+    """What training gave: the accuracy of its features less that of ``over``, on the same ``n`` test samples.
+
+    ``per_class`` labels of each class were used, the same ones for both; None for all of them.
+    """
 
     over: str
     classifier: str
@@ -119,10 +122,16 @@ class Gain(Record, frozen=True):
     low: float
     high: float
     n: int
+    per_class: float | None = None
 
     @property
     def value(self) -> float:
         return self.first - self.second
+
+    @property
+    def certain(self) -> bool:
+        """Whether the interval leaves out 0."""
+        return self.low > 0 or self.high < 0
 
 
 class Judged(Record, frozen=True):
