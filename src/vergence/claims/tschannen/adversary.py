@@ -31,7 +31,7 @@ from vergence.runs.assembly import Assembled
 
 AHEAD = 10  # steps of the classifier for each of the encoder, as the authors have it
 WARMUP = 30  # rounds in which the classifier learns alone; the authors take 100
-ROUNDS = {"smallest": 4, "small": 300, "medium": 2000, "paper": 4000}
+ROUNDS = {"smallest": 4, "small": 300, "medium": 600, "paper": 4000}
 INVERTED = 1e-3  # largest error of an inverse, in float64, that counts as none
 
 

@@ -108,7 +108,7 @@ def protocol(laboratory: Laboratory) -> dict[str, Any]:
     the medium one five times as many.
     """
     scale = laboratory.scale
-    epochs = 8 if laboratory.name == "medium" else max(1, scale.epochs // 2)
+    epochs = 4 if laboratory.name == "medium" else max(1, scale.epochs // 2)
     rate = 1e-4 if scale.paper else 1e-3
     return {
         "data": "digits" if scale.data == "digits" else "mnist",
