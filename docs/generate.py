@@ -117,10 +117,29 @@ def pictured(row) -> str:
     lines = [
         f"\n## Claim {row['number']}\n",
         f"{row['sentence']} **{row['verdict'].capitalize()}**: {row['measured']}. {row['why']}".strip(),
+        *weighed(row.get("evidence", ())),
         f"\n{cost}; tolerance: {row['tolerance'] or 'none'}; `vergence reproduce {row['number']}{scale}`\n",
         *(f"![Claim {row['number']}: {cell(row['sentence'])}](claims/{name})" for name in row["pictures"]),
     ]
     return "\n".join(lines)
+
+
+def weighed(evidence) -> list[str]:
+    """A table of the differences that decide a claim; empty where they were not kept."""
+    if not evidence:
+        return []
+
+    def number(value, form="+.3f") -> str:
+        return "" if value is None else f"{value:{form}}"
+
+    rows = [
+        f"| {cell(each['name'])} | {each['mean']:+.3f} ± {number(each['error'], '.3f')} | {each['margin']:+.3g} | "
+        f"{each['chance']:.3f} | {number(each['reported'])} | {number(each['power'], '.2f')} | "
+        f"{number(each.get('detectable'))} |"
+        for each in evidence
+    ]
+    heads = "difference | mean ± error | must exceed | probability | source | power for the source's | 80 % power at"
+    return ["", f"| {heads} |", "|---|---|---|---|---|---|---|", *rows]
 
 
 def cell(text: str) -> str:

@@ -1,6 +1,7 @@
 """Verdicts by statistics: Student's posterior, the power of a design, decisions that err as rarely as they say."""
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -209,3 +210,12 @@ def test_an_encoder_that_is_not_inverted_decides_nothing_however_clear_the_rise(
     assert finding.evidence[0]["chance"] > 0.99
     assert finding.verdict == "undecided"
     assert "not inverted" in finding.why
+
+
+def test_the_detectable_difference_is_the_one_that_the_design_confirms_as_often_as_asked():
+    spread, n, margin = 0.02, 12, 0.01
+    truth = Contrast("", (0.0,) * n, margin=margin, spread=spread, freedom=math.inf).detectable(power=0.8)
+    means = np.random.default_rng(3).normal(truth, spread / math.sqrt(n), 40_000)
+    confirmed = means > margin + stats.norm.ppf(0.95) * spread / math.sqrt(n)
+    assert confirmed.mean() == pytest.approx(0.8, abs=0.01)
+    assert Contrast("", (1.0,)).detectable() is None

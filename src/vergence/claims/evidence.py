@@ -96,11 +96,24 @@ class Contrast:
             return float(ndtr(center - ndtri(1 - error)))
         return float(nct.sf(stdtrit(self.degrees, 1 - error), self.degrees, center))
 
-    def to_dict(self) -> dict[str, Any]:
+    def detectable(self, error: float = ERROR, *, power: float = 0.8) -> float | None:
+        """The true difference that as many seeds, with this spread, would confirm with this power.
+
+        What a design can decide, whether or not the source reports a figure; None where the spread is not known.
+        """
+        from scipy.special import stdtrit
+
+        if not ROUNDING <= self.error < math.inf:
+            return None
+        degrees = min(self.degrees, 1e6)  # a t law of so many degrees is the normal one
+        return self.margin + self.error * float(stdtrit(degrees, 1 - error) + stdtrit(degrees, power))
+
+    def to_dict(self, error: float = ERROR) -> dict[str, Any]:
         return {
             "name": self.name, "about": self.about, "mean": self.mean, "n": len(self.differences),
             "error": self.error if math.isfinite(self.error) else None, "degrees": self.degrees, "margin": self.margin,
-            "reported": self.reported, "chance": self.chance, "power": self.power(),
+            "reported": self.reported, "chance": self.chance, "power": self.power(error),
+            "detectable": self.detectable(error),
         }  # fmt: skip
 
 

@@ -82,7 +82,7 @@ def found(row: Claim, laboratory: Laboratory) -> CheckedClaim:
         figures=outcome.figures,
         pictures=[_saved(picture, laboratory, f"{row.number}-{name}") for name, picture in outcome.pictures.items()],
         why=outcome.undecidable or ("" if verdict == "confirmed" else outcome.why),
-        evidence=[contrast.to_dict() for contrast in outcome.contrasts],
+        evidence=[contrast.to_dict(error) for contrast in outcome.contrasts],
         holds_for=by_subject(outcome.contrasts, error=error),
         minutes=round(laboratory.minutes, 2),
         **scale,

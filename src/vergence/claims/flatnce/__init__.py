@@ -20,4 +20,5 @@ CLAIMS = claims_of(
     gradients.flat_gradient_as_printed,
     training.flat_in_half_precision,
     training.gradient_fades,
+    training.effective_negatives_fall,
 )

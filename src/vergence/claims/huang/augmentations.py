@@ -91,7 +91,13 @@ def order_of_crop_pairs(laboratory: Laboratory) -> Outcome:
     across = "delta: distance of the closest views that counts as near"
     picture = curves(seen, across, "1 - sigma: share left outside")
     measured = ", ".join(f"{name} {score:.3f}" for name, score in scores.items())
-    return Outcome(color < gray < min(blur, flip), measured, scores, {"curves": picture})
+    drawings = {name: outside[name].mean(1).tolist() for name in sets}
+    order = [("color", "gray"), ("gray", "blur"), ("gray", "flip")]
+    contrasts = [
+        contrast(f"outside with {more} over {less}", *(drawings[f"crop and {each}"] for each in (more, less)))
+        for less, more in order
+    ]
+    return Outcome(color < gray < min(blur, flip), measured, scores, {"curves": picture}, contrasts=contrasts)
 
 
 def _views(recipe: Recipe, x: Tensor, seed: int, own: Tensor) -> Tensor:

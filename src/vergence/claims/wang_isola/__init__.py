@@ -31,4 +31,6 @@ CLAIMS = claims_of(
     balance.direct_optimization_is_on_par,
     circle.minimizers_are_uniform,
     circle.scaling_sharpens_the_softmax,
+    balance.the_layer_before_is_better,
+    balance.direct_optimization_with_a_queue,
 )
