@@ -86,7 +86,7 @@ def flat_in_half_precision(laboratory: Laboratory) -> Outcome:
     holds = half >= single - SLACK and half > softmax
     left = mean(rows["InfoNCE, float16"], "left")
     why = (
-        f"FlatNCE is ahead by {half - softmax:.3f}, but not by its precision: float16 loses an anchor whose 1 - p is below "
+        f"FlatNCE is ahead by {half - softmax:.3f}, but not by precision: float16 loses an anchor whose 1 - p is below "
         f"2^-11, or .0005, and after this training 1 - p is {left:.2f} in the mean and no anchor is lost. What is lost "
         "there is exact (claims 87 and 88); a training that comes there takes a machine with more time."
     )

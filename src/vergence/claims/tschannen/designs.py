@@ -180,7 +180,7 @@ def capacity_belongs_in_the_encoder(laboratory: Laboratory) -> Outcome:
     lines |= {"digits, separable": separable, "CIFAR-10, convnet": pictures}
     first, last = BOUNDARIES
     contrasts = [
-        contrast(f"{name}: accuracy of {first} over {last}", cells[first], cells[last], about=name)
+        contrast(f"{name}: accuracy of {first} over {last}", cells[first], cells[last], about=name, unit="accuracy")
         for name, cells in subjects.items()
     ]
     bounds = (column(digits[cell], "bound") for cell in (last, first))
