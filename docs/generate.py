@@ -14,6 +14,7 @@ from pathlib import Path
 
 from vergence import tables
 from vergence.claims import CLAIMS as ROWS
+from vergence.claims.evidence import Contrast
 from vergence.claims.reproduction import upgraded
 from vergence.methods import METHODS
 
@@ -135,11 +136,19 @@ def weighed(evidence) -> list[str]:
     rows = [
         f"| {cell(each['name'])} | {each['mean']:+.3f} ± {number(each['error'], '.3f')} | {each['margin']:+.3g} | "
         f"{each['chance']:.3f} | {number(each['reported'])} | {number(each['power'], '.2f')} | "
-        f"{number(each.get('detectable'))} |"
+        f"{number(detectable(each))} |"
         for each in evidence
     ]
     heads = "difference | mean ± error | must exceed | probability | source | power for the source's | 80 % power at"
     return ["", f"| {heads} |", "|---|---|---|---|---|---|---|", *rows]
+
+
+def detectable(each) -> float | None:
+    """The difference that a design confirms with a power of .8, of the moments that an older finding has kept too."""
+    if "detectable" in each or each["error"] is None:
+        return each.get("detectable")
+    moments = Contrast("", (each["mean"],), each["margin"], spread=each["error"], freedom=each["degrees"])
+    return moments.detectable()
 
 
 def cell(text: str) -> str:
