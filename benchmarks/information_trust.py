@@ -3,7 +3,8 @@
 Dependences whose information is known in closed form or by quadrature (or, for some mixtures, as the mean of the exact
 log ratio over 200,000 draws, with an error below 0.005). ``development`` are the kinds on which widths and rules were
 chosen; ``fresh`` are other kinds, run once when everything was settled; ``more`` are those of information_more.py, made
-later; ``first`` and ``last`` those of information_unseen.py, made later still. Sizes are from 200 to 20,000 pairs and
+later; ``first`` and ``last`` those of information_unseen.py, made later still, and ``third`` those of
+information_third.py. Sizes are from 200 to 20,000 pairs and
 from 1 to 50 dimensions. For each word of trust it prints the share of answers and how many 90 % intervals cover the
 truth, and the worst kind beside the mean. ``large`` measures 100,000 pairs, in seconds and peak memory.
 """
@@ -26,6 +27,7 @@ from scipy.stats import chi2, nbinom, norm, poisson
 from scipy.stats import t as student_t
 
 from information_more import MORE
+from information_third import THIRD
 from information_unseen import FIRST, LAST
 from vergence.information import estimate
 from vergence.information.exact import correlated_information, student_information, uniform_noise_information
@@ -435,6 +437,7 @@ SUITES = {
     "more": ({kind.__name__: kind for kind in MORE}, 2),
     "first": ({kind.__name__: kind for kind in FIRST}, 5),
     "last": ({kind.__name__: kind for kind in LAST}, 5),
+    "third": ({kind.__name__: kind for kind in THIRD}, 5),
 }
 
 
