@@ -23,7 +23,7 @@ def von_mises_loss(kappa: float) -> float:
 
 
 def both_tails(g: Random, n: int, d: int) -> Case:
-    """Clayton's copula in half of the rows, its mirror in the others, a fair coin for each column; Student-t margins."""
+    """Clayton's copula in half of the rows, its mirror in the others, a fair coin for each column; t margins."""
     theta, d = g.uniform(1, 5), min(d, 3)
 
     def draw(m: int) -> tuple[Rows, Rows]:
@@ -144,13 +144,13 @@ def hidden_states(g: Random, n: int, d: int) -> Case:
 
 
 def detection_limit(g: Random, n: int, d: int) -> Case:
-    """Correlated lognormal columns; what is below the limit of an instrument is written as half of it, on both sides."""
+    """Correlated lognormal columns; on both sides, what is below the limit of detection is written as half of it."""
     rho, cut, d = g.uniform(0.5, 0.95), g.uniform(-1, 0), min(d, 3)
     left, deviation = stats.norm.cdf(cut), math.sqrt(1 - rho**2)
     x, y = pairs(n, d, rho, g)
     line = np.linspace(cut, 9, 2001)
     # Four parts: both below, one below, the other below, both above.
-    below = np.trapezoid(stats.norm.pdf(LINE) * stats.norm.cdf(cut, rho * LINE, deviation) * (LINE < cut), LINE)
+    below = np.trapezoid(stats.norm.pdf(LINE) * stats.norm.cdf(cut, rho * LINE, deviation) * (cut > LINE), LINE)
     parts = below * math.log(below / left**2)
     one = stats.norm.cdf(cut, rho * line, deviation)
     parts += 2 * np.trapezoid(stats.norm.pdf(line) * special.xlogy(one, one / left), line)

@@ -4,9 +4,9 @@ Dependences whose information is known in closed form or by quadrature (or, for 
 log ratio over 200,000 draws, with an error below 0.005). ``development`` are the kinds on which widths and rules were
 chosen; ``fresh`` are other kinds, run once when everything was settled; ``more`` are those of information_more.py, made
 later; ``first`` and ``last`` those of information_unseen.py, made later still, and ``third`` those of
-information_third.py. Sizes are from 200 to 20,000 pairs and
-from 1 to 50 dimensions. For each word of trust it prints the share of answers and how many 90 % intervals cover the
-truth, and the worst kind beside the mean. ``large`` measures 100,000 pairs, in seconds and peak memory.
+information_third.py. Sizes are from 200 to 20,000 pairs and from 1 to 50 dimensions. For each word of trust it prints
+the share of answers and how many 90 % intervals cover the truth, and the worst kind beside the mean. ``large`` measures
+100,000 pairs, in seconds and peak memory.
 """
 
 import argparse
