@@ -2,11 +2,11 @@
 
     python benchmarks/views_trials.py run rows.jsonl [--only cifar10 digits] [--passes trial target ...]
     python benchmarks/views_trials.py table rows.jsonl        # what the rows say; costs nothing
+    python benchmarks/views_trials.py photos FOLDER           # 3,600 photographs as JPEG, to time `vergence views` on
 
 Rows are kept one by one, so a run that was stopped goes on. CIFAR-10 and digits are the development data: steps, laps
-and spread of the trials were chosen on them; MNIST, Fashion-MNIST and the smart watch (as series, and as a table of
-statistics of its windows) were looked at afterwards.
-Point VERGENCE_DATA at copies of the data sets (timeseries/watch_imu.npz for the series). Passes:
+and spread of the trials were chosen on them; the others (views_data.py says what they are and which packages hold
+them) were looked at afterwards. Point VERGENCE_DATA at copies of the data sets. Passes:
 
     trial     the race of `vergence views`, with seed 0, and its label-free score
     again     the race with seed 1
@@ -20,12 +20,9 @@ Point VERGENCE_DATA at copies of the data sets (timeseries/watch_imu.npz for the
 
 import argparse
 import json
-import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -35,88 +32,26 @@ from torch import Tensor
 
 from vergence import data, evaluation
 from vergence.data import Samples
-from vergence.data.drawing import GROUP, evenly, grouped
+from vergence.data.drawing import GROUP, evenly
 from vergence.learning import trials
 from vergence.learning.trials import Trial
 from vergence.objectives import barlow_twins
 from vergence.views.candidates import ViewSet, candidates
+from views_data import OWN, WRONG, write_photos
 
 DEVELOPMENT = ("cifar10", "digits")
-FRESH = ("mnist", "fashion_mnist", "watch_table", "watch")
+FRESH = ("mnist", "fashion_mnist", "photos", "watch_table", "watch", "textures", "vowels", "diamonds")
 TRAIN, TEST, STEPS = 3000, 2000, 300
-WINDOW = 128  # moments of a window of the watch, 2.56 seconds
 BARLOW_WEIGHT = 0.08  # as chosen before on CIFAR-10 for 128 dimensions (docs/concentration.md)
 
 
 @cache
 def samples(name: str) -> tuple[Samples, Samples]:
     """The training and test samples of a data set, drawn evenly."""
-    own = {"watch": watch, "watch_table": watch_table}
-    parts = own[name]() if name in own else tuple(data.load(name, split=split) for split in ("train", "test"))
+    parts = OWN[name]() if name in OWN else tuple(data.load(name, split=split) for split in ("train", "test"))
     return tuple(
         part.take(evenly(len(part), count, part.labels)) for part, count in zip(parts, (TRAIN, TEST), strict=True)
     )
-
-
-def watch() -> tuple[Samples, Samples]:
-    """Windows of a smart watch on seven shoulder exercises; the last three subjects are the test."""
-    stored = dict(np.load(Path(os.environ["VERGENCE_DATA"]) / "timeseries" / "watch_imu.npz"))
-    starts, rows, labels, subjects = stored["offset"], [], [], []
-    for number, (start, end) in enumerate(pairwise(starts)):
-        for first in range(start, end - WINDOW + 1, WINDOW // 2):
-            rows.append(stored["x"][first : first + WINDOW].T)
-            labels.append(stored["y"][number])
-            subjects.append(stored["subject"][number])
-    whole = replace(
-        data.from_arrays(np.stack(rows).astype(np.float32), np.array(labels), kind="series"), source="watch"
-    )
-    test = torch.from_numpy(np.isin(subjects, np.unique(stored["subject"])[-3:]))
-    whole = grouped(whole, np.array(subjects))
-    return whole.take((~test).nonzero()[:, 0]), whole.take(test.nonzero()[:, 0])
-
-
-def watch_table() -> tuple[Samples, Samples]:
-    """The windows of the watch as rows of a table: mean, deviation, extremes and roughness of every channel."""
-
-    def rows(part: Samples) -> Samples:
-        x = part.x
-        numbers = [x.mean(2), x.std(2), x.amin(2), x.amax(2), x.diff(dim=2).std(2), x.diff(dim=2).abs().mean(2)]
-        return replace(part, x=torch.cat(numbers, 1), kind="vector", source="watch_table")
-
-    return tuple(map(rows, watch()))
-
-
-def tinted(part: Samples) -> Samples:
-    """Glyphs whose class is the slight tint of their ink: color distortion destroys it."""
-    tints = 0.9 + 0.1 * torch.tensor([[1.0, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0], [1, 0, 1]])
-    code = torch.arange(len(part)) % len(tints)
-    return _relabeled(part, _colored(part.x) * tints[code][:, :, None, None], code)
-
-
-def mirrored(part: Samples) -> Samples:
-    """Colored glyphs, every second one mirrored; the class is the glyph and its side: flips destroy it."""
-    own = part.take(torch.isin(part.labels, torch.tensor([2, 3, 4, 5, 7, 9])).nonzero()[:, 0])
-    side = torch.arange(len(own)) % 2
-    x = torch.where(side[:, None, None, None] == 1, own.x.flip(3), own.x)
-    return _relabeled(own, _colored(x), own.labels.unique(return_inverse=True)[1] * 2 + side)
-
-
-def toned(part: Samples) -> Samples:
-    """Gray glyphs whose class is how bright they are: the tone of the usual recipe for gray images destroys it."""
-    level = torch.arange(len(part)) % 4
-    return _relabeled(part, part.x * (1 - 0.2 * level)[:, None, None, None], level)
-
-
-def _colored(x: Tensor) -> Tensor:
-    return x.expand(-1, 3, -1, -1)
-
-
-def _relabeled(part: Samples, x: Tensor, labels: Tensor) -> Samples:
-    classes = tuple(map(str, range(int(labels.max()) + 1)))
-    return replace(part, x=x.round().to(torch.uint8).contiguous(), labels=labels, classes=classes)
-
-
-WRONG = {"mirrored": mirrored, "tinted": tinted, "toned": toned}  # all made of digits
 
 
 def lap_rows(parts: tuple[Samples, Samples], seed: int) -> Iterator[dict]:
@@ -279,7 +214,7 @@ def _print_wrong(found: list[dict]) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", nargs="?", choices=["run", "table"], help="nothing: only say this")
+    parser.add_argument("action", nargs="?", choices=["run", "table", "photos"], help="nothing: only say this")
     parser.add_argument("rows", nargs="?", type=Path, default=Path("views_trials.jsonl"))
     parser.add_argument("--only", nargs="+", default=[*DEVELOPMENT, *FRESH])
     parser.add_argument(
@@ -291,5 +226,7 @@ if __name__ == "__main__":
         run(arguments.rows, arguments.only, arguments.passes)
     elif arguments.action == "table":
         table(arguments.rows)
+    elif arguments.action == "photos":
+        write_photos(arguments.rows)
     else:
         parser.print_help()
