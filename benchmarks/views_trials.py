@@ -71,7 +71,7 @@ def lap_rows(parts: tuple[Samples, Samples], seed: int) -> Iterator[dict]:
             scores[key] = free(trial).mean().item()
         return by_labels(trial)
 
-    tried = trials.race(runners, measure, rungs=trials.laps())
+    tried = trials.race(runners, measure, rungs=trials.laps(), groups=train.beside.get(GROUP))
     seconds = time.process_time() - began
     for place, row in enumerate(tried):
         own = {"place": place, "scores": [reading.score for reading in row.readings], "tied": row.tied}

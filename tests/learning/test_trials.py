@@ -45,6 +45,24 @@ def test_samples_of_the_own_group_do_not_vote():
     assert neighbor_votes(h, classes, torch.arange(40)).equal(neighbor_votes(h, classes))  # every sample by itself
 
 
+def test_with_every_unit_a_group_of_its_own_intervals_are_students_and_copies_of_a_group_add_no_certainty():
+    units = torch.rand(12, generator=torch.Generator().manual_seed(0))
+    half = 2.200985 * units.std() / 12**0.5  # the 97.5 % quantile of Student's t with 11 degrees of freedom
+    few = raced({"a": units, "b": 0 * units}, spread=0.0, groups=torch.arange(12))[0][0].last.interval
+    torch.testing.assert_close(torch.tensor(few), torch.stack([units.mean() - half, units.mean() + half]))
+    copies = raced({"a": units.repeat(50), "b": torch.zeros(600)}, spread=0.0, groups=torch.arange(12).repeat(50))
+    torch.testing.assert_close(torch.tensor(copies[0][0].last.interval), torch.tensor(few))
+
+
+def test_a_difference_that_one_group_makes_is_a_tie_although_its_samples_are_many():
+    better = torch.zeros(700)
+    better[:100] = 1.0  # one of seven people
+    alone = raced({"a": better, "b": torch.zeros(700)})[0]
+    people = raced({"a": better, "b": torch.zeros(700)}, groups=torch.arange(700) // 100)[0]
+    assert not alone[1].tied
+    assert people[1].tied
+
+
 def test_votes_do_not_depend_on_the_size_of_the_chunks(monkeypatch):
     h, labels = torch.randn(30, 4), torch.arange(30) % 3
     whole = neighbor_votes(h, labels)

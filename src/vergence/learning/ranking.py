@@ -19,7 +19,7 @@ USUAL = "usual"  # the set of every list of candidates that is the default of it
 UNKNOWN = (  # said on every page
     "Sets that are not in the list, and other mixtures of their parts, were not tried.",
     "A much longer training or a larger network may reorder sets that lie close together.",
-    "Samples that come in groups (people, films, sites) flatter every set: there the order was wrong and cost .08.",
+    "Samples that come in groups (people, films, sites) flatter every set unless --groups names them: it cost .08.",
     "Labels decide: for another task than theirs (counting, position, color) the order may be another.",
 )
 

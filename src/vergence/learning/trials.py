@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from scipy.special import stdtrit
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -26,7 +27,7 @@ STEPS, LAPS, FACTOR = 80, 3, 3  # every trial takes 80 steps, the best third 80 
 NEIGHBORS, VOTE = 10, 0.07  # votes of a sample's neighbors, weighted by exp(cosine / 0.07) as in Wu et al. (2018)
 SPREAD = 0.008  # deviation of a trial's accuracy over seeds, less what its race shares: .006 to .009 up to 160 steps
 LABEL_FREE_SPREAD = 0.05  # the same of the label-free score, in nats
-SURE = 1.96  # standard errors that a difference must exceed: 95 %
+CERTAIN, SURE = 0.95, 1.96  # how certain an interval is, and its standard errors where there are many units
 CHUNK = 512  # samples encoded at once
 SIDE = 32  # pixels of a trial's images: there trials agreed with longer training (docs/concentration.md)
 MOMENTS, TOKENS = 256, 64  # longest series and texts of a trial; longer ones are averaged, or cut
@@ -155,12 +156,14 @@ def race(
     rungs: Sequence[int],
     spread: float = SPREAD,
     limits: tuple[float, float] = (0.0, 1.0),
+    groups: Tensor | None = None,
     stepped: Callable[[int], None] = lambda samples: None,
 ) -> list[Tried]:
     """Successive halving, by thirds: all trials to the first rung, the best third to the next, and so on; best first.
 
     ``measure`` gives a trial's units, whose mean is its score, between ``limits``; higher is better. A set that stops
-    early ranks below all that went on, whatever its score.
+    early ranks below all that went on, whatever its score. Where units come in ``groups``, intervals are those of
+    drawing groups, not units: a thousand windows of seven people are seven draws.
 
     References:
         Jamieson & Talwalkar (2016), Non-stochastic best arm identification. https://arxiv.org/abs/1502.07943
@@ -170,10 +173,10 @@ def race(
     for rung in rungs:
         for name in racing:
             trials[name].advance(rung - trials[name].step, stepped)
-            readings[name].append(_reading(rung, measure(trials[name]), spread, limits))
+            readings[name].append(_reading(rung, measure(trials[name]), spread, limits, groups))
         racing = sorted(racing, key=lambda name: -readings[name][-1].score)[: going_on(len(racing))]
     order = sorted(trials, key=lambda name: (-len(readings[name]), -readings[name][-1].score))
-    return [_placed(name, readings, order[0], spread) for name in order]
+    return [_placed(name, readings, order[0], spread, groups) for name in order]
 
 
 def going_on(count: int) -> int:
@@ -287,20 +290,35 @@ def _optimizer(network: nn.Module) -> Optimizer:
     return WithRows(main, vectors, lr=RATE, betas=(0.9, 0.999)) if vectors else main
 
 
-def _reading(steps: int, units: Tensor, spread: float, limits: tuple[float, float]) -> Reading:
+def _reading(steps: int, units: Tensor, spread: float, limits: tuple[float, float], groups: Tensor | None) -> Reading:
     score = units.mean().item()
-    half = SURE * math.sqrt(_squared_error(units) + spread**2)
+    half = math.hypot(_half_width(units, groups), SURE * spread)
     return Reading(steps, score, (max(limits[0], score - half), min(limits[1], score + half)), units)
 
 
-def _placed(name: str, readings: Mapping[str, Sequence[Reading]], best: str, spread: float) -> Tried:
+def _placed(
+    name: str, readings: Mapping[str, Sequence[Reading]], best: str, spread: float, groups: Tensor | None
+) -> Tried:
     """A set beside the best one, after the last rung that both reached: samples pair up, seeds do not."""
     mine, other = readings[name][-1], readings[best][len(readings[name]) - 1]
     gaps = other.units - mine.units
     behind = gaps.mean().item()
-    half = 0.0 if name == best else SURE * math.sqrt(_squared_error(gaps) + 2 * spread**2)
+    half = 0.0 if name == best else math.hypot(_half_width(gaps, groups), SURE * math.sqrt(2) * spread)
     return Tried(name, tuple(readings[name]), behind, (behind - half, behind + half), behind <= half, name == best)
 
 
-def _squared_error(units: Tensor) -> float:
-    return (units.var() / len(units)).item() if len(units) > 1 else 0.0
+def _half_width(units: Tensor, groups: Tensor | None) -> float:
+    """Half of the 95 % interval of the mean: normal over units, or Student's t over the sums of groups.
+
+    With G groups the squared error is G / (G - 1) times the sum over groups of (the sum of the group's deviations / n)
+    squared (Liang & Zeger, 1986); with every unit a group of its own it is the usual one.
+    """
+    if len(units) < 2:
+        return 0.0
+    if groups is None:
+        return SURE * math.sqrt((units.var() / len(units)).item())
+    codes = groups.unique(return_inverse=True)[1]
+    count = int(codes.max()) + 1
+    sums = torch.zeros(count).index_add_(0, codes, units.float() - units.float().mean())
+    squared = (sums / len(units)).square().sum().item() * count / (count - 1)
+    return float(stdtrit(count - 1, 0.5 + CERTAIN / 2)) * math.sqrt(squared)

@@ -137,6 +137,8 @@ def _material(
         samples, total = whole.take(evenly(len(whole), count, whole.labels, seed=seed)), len(whole)
     if len(samples) < FEWEST:
         raise ValueError(f"{samples.source} gives {len(samples)} samples; trials need at least {FEWEST}.")
+    if GROUP in samples.beside and len(samples.beside[GROUP].unique()) < 2:
+        raise ValueError(f"The {len(samples)} samples that were drawn are of one group; take more of them (--samples).")
     known, doubts = _usable(samples)
     x = trials.reduced(samples.x[torch.arange(len(samples))], samples.kind, side=side)
     few = evenly(len(x), CLASSES // 2 * per_class, seed=seed) if known is None else _few(known, per_class, seed)
@@ -162,7 +164,9 @@ def _changes(samples: Samples, x: Tensor, total: int) -> tuple[str, ...]:
     notes = []
     if GROUP in samples.beside:
         count = len(samples.beside[GROUP].unique())
-        notes.append(f"Neighbors of a sample's own group, one of {count}, do not vote.")
+        notes.append(
+            f"Neighbors of a sample's own group, one of {count}, do not vote; intervals are those of drawing groups."
+        )
     if total > len(samples) + len(samples.skipped):
         among = "" if samples.labels is None else " from all classes"
         notes.append(f"{len(samples):,} of {total:,} training samples, drawn evenly{among}.")
@@ -198,7 +202,7 @@ def _raced(
     """The race: by accuracy where there are labels, by the experimental score where there are none."""
     if material.labels is not None:
         measure = trials.by_labels(material.x, material.labels, material.groups)
-        return trials.race(runners, measure, rungs=rungs, stepped=progress.advance)
+        return trials.race(runners, measure, rungs=rungs, groups=material.groups, stepped=progress.advance)
     measure = trials.without_labels(material.x, list(recipes.values()), seed=seed)
     options: dict[str, Any] = {"spread": trials.LABEL_FREE_SPREAD, "limits": (-math.inf, 0.0)}
     return trials.race(runners, measure, rungs=rungs, stepped=progress.advance, **options)
