@@ -61,6 +61,12 @@ def test_the_doctor_reads_a_run(run, capsys):
     assert {row["features"] for row in results["accuracy"]} == {"trained encoder", "untrained encoder", "raw pixels"}
 
 
+@pytest.mark.parametrize(("method", "objective"), [("byol", "negative_cosine"), ("moco", "info_nce")])
+def test_the_doctor_names_the_objective_of_a_method(capsys, method, objective):
+    assert main(["doctor", "--loss", "1.3", "--objective", method, "--batch", "64"]) == 2
+    assert f"its objective is {objective}" in capsys.readouterr().err
+
+
 def test_the_doctor_reads_a_loss_alone(capsys):
     assert main(["doctor", "--loss", "5.545", "--objective", "info_nce", "--batch", "256", "--json"]) == 0
     results = json.loads(capsys.readouterr().out)
