@@ -368,7 +368,7 @@ def _told(value: Any) -> Any:
 
 def _objective_fields(objective: str | None, skip: set[str]) -> list[tuple[str, Any, Any]]:
     """The hyperparameters of the objective that the doctor is asked about, each with the paper's default."""
-    named = METHODS[objective].objective if objective in METHODS else None
+    named = METHODS[objective].objective if objective and objective in METHODS else None
     if named and objective not in tables.names("objectives") and named in tables.names("objectives"):
         raise ValueError(f"{objective} is a method; its objective is {named}: say --objective {named}.")
     known = tables.keywords("objectives", objective) if objective else {}
