@@ -94,6 +94,10 @@ class Table(dict[str, Any]):
             raise UnknownName(self.kind, name, [*self, *installed(self.room)])
         return found
 
+    def named(self, row: Any) -> Any:
+        """The name of a row of this table that was given as an object; anything else as it is."""
+        return next((name for name, known in self.items() if known is row), row)
+
     def every(self) -> Iterator[tuple[str, Any]]:
         """All rows by name: ours, then those of installed packages."""
         yield from self.items()

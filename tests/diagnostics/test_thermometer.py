@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+import vergence as vg
 from vergence.diagnostics import SCALES, coincidences, thermometer
 from vergence.objectives import OBJECTIVES
 from vergence.tables import UnknownName
@@ -82,6 +83,19 @@ def test_an_attained_floor_is_reached_by_optimization(name):
     assert scale.attained
     best = min(minimized(name, n, d, {}, seed=seed, steps=600) for seed in range(3))
     assert best == pytest.approx(scale.floor, abs=2e-4 * (scale.chance - scale.floor))
+
+
+@pytest.mark.parametrize("name", SCALES)
+def test_a_function_is_read_as_its_name_is(name):
+    assert thermometer(OBJECTIVES[name], n=8, d=4) == thermometer(name, n=8, d=4)
+
+
+def test_the_doctor_takes_a_function_too():
+    z1, z2 = torch.randn(2, 64, 8, generator=torch.Generator().manual_seed(0))
+    named, given = (
+        vg.doctor(z1, z1=z1, z2=z2, objective=each, loss=4.0, batch=32) for each in ("nt_xent", OBJECTIVES["nt_xent"])
+    )
+    assert given == named
 
 
 def test_the_floor_with_a_queue_is_reached_by_a_simplex_of_all_candidates():

@@ -71,7 +71,7 @@ def diagnose(
     z1: Array | None = None,
     z2: Array | None = None,
     labels: Array | None = None,
-    objective: str | None = None,
+    objective: str | Callable[..., Any] | None = None,
     loss: float | None = None,
     batch: int | None = None,
     projector: Mapping[str, Tensor] | None = None,
@@ -97,8 +97,8 @@ def diagnose(
     from vergence.diagnostics import DIAGNOSTICS  # the table names this module's functions
 
     given = gather(
-        h, z1=z1, z2=z2, labels=labels, objective=objective, loss=loss, batch=batch, projector=projector,
-        compared=compared, steps=steps, read_elsewhere=read_elsewhere, words=words, seed=seed,
+        h, z1=z1, z2=z2, labels=labels, objective=OBJECTIVES.named(objective), loss=loss, batch=batch,
+        projector=projector, compared=compared, steps=steps, read_elsewhere=read_elsewhere, words=words, seed=seed,
         hyperparameters=hyperparameters,
     )  # fmt: skip
     given.values.update(known or {})

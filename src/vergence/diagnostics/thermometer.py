@@ -2,7 +2,7 @@
 
 import inspect
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -89,16 +89,19 @@ class Thermometer:
         return {**asdict(self), "position": self.position}
 
 
-def thermometer(objective: str, *, n: int, d: int, loss: float | None = None, **hyperparameters: Any) -> Thermometer:
+def thermometer(
+    objective: str | Callable[..., Any], *, n: int, d: int, loss: float | None = None, **hyperparameters: Any
+) -> Thermometer:
     """Read a loss: chance, random and floor of an objective for n pairs in d dimensions, and where the loss stands.
 
     Hyperparameters are those of the objective, with its defaults. Beside them ``info_nce`` takes ``negatives``, the
     number of keys in a queue, or ``hard_negatives``, the explicit ones of each sample; ``supervised`` takes
     ``classes``, the number of equally frequent classes.
 
-    From a loss alone, *collapsed* and *not started* cannot be told apart at the chance value: embeddings can.
+    The objective is a name or the function itself. From a loss alone, *collapsed* and *not started* cannot be told
+    apart at the chance value: embeddings can.
     """
-    return read(objective, n=n, d=d, loss=loss, **hyperparameters)
+    return read(OBJECTIVES.named(objective), n=n, d=d, loss=loss, **hyperparameters)
 
 
 def read(

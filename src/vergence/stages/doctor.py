@@ -16,6 +16,7 @@ from vergence.data.files import label_file, label_values, usable_numbers
 from vergence.diagnostics import thermometer
 from vergence.diagnostics.alarms import alarmed, check_alarms
 from vergence.diagnostics.arrays import Array
+from vergence.objectives import OBJECTIVES
 from vergence.report.plain import spoken
 from vergence.runs import mapping, results, sentences, threads
 from vergence.runs.assessment import of_arrays, of_run, of_state
@@ -62,7 +63,7 @@ def doctor(
     second_view: Any | None = None,
     z1: Any | None = None,
     z2: Any | None = None,
-    objective: str | None = None,
+    objective: Any | None = None,
     loss: float | None = None,
     batch: int | None = None,
     width: int = WIDTH,
@@ -89,6 +90,7 @@ def doctor(
     file holds several; labels may be a column or an array of the same file, and are found there under a usual name.
     """
     check_alarms(fail_on)
+    objective = OBJECTIVES.named(objective)  # from Python a function does too
     given = {
         "labels": labels, "second_view": second_view, "z1": z1, "z2": z2, "objective": objective, "loss": loss,
         "batch": batch, "width": None if width == WIDTH else width, "drop_nan": drop_nan or None, "output": output,
