@@ -56,6 +56,24 @@ def test_a_text_of_a_million_characters_is_cut_before_it_is_read():
     assert [len(row) for row in rows] == [16, 1]
 
 
+@pytest.mark.parametrize("by_line", [False, True])
+def test_a_file_with_a_text_that_is_read_in_part_says_which_line_it_is(tmp_path, by_line):
+    texts = [f"text number {number}" for number in range(40)]
+    texts[17] = "long " * 200_000
+    path = write(tmp_path / "texts.txt", "\n".join(texts))
+    said = load(f"text:{path},by_line={str(by_line).lower()}", split="train").cut
+    assert said.startswith("Only the first 64 tokens are read of 1 of 40 lines (18); the longest is line 18")
+    assert "1,000,000 characters" in said
+    write(path, "short\n" * 40)
+    assert load(f"text:{path}", split="train").cut == ""
+
+
+def test_a_text_of_just_as_many_tokens_as_are_read_is_not_cut(tmp_path):
+    path = write(tmp_path / "texts.txt", "\n".join(["a b c"] * 20 + ["a b c d"]))
+    assert load(f"text:{path},length=4", split="train").cut == ""
+    assert "(21)" in load(f"text:{path},length=3", split="train").cut
+
+
 @trains
 def test_a_tokenizer_is_trained_as_if_a_word_of_a_million_letters_were_not_there():
     texts = ["the whale and the sea", "a captain of the sea"]

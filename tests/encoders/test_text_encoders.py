@@ -61,6 +61,40 @@ def test_the_plain_mean_stands_beside_the_weighted_one_and_in_the_table():
     assert encoder.width == len(expected)
 
 
+def test_weights_by_repeats_are_the_square_root_of_rarity_times_mutual_information():
+    encoder, pairs = made("bag", repeats=True), 3000
+    first, second = torch.full((pairs, 3), 1), torch.full((pairs, 3), 1)
+    first[:, 1:], second[:, 1:] = 0, 0
+    first[:1000, 1], second[:500, 1] = 7, 7  # of 1,000 texts with token 7, 500 have a positive with it
+    first[:1000, 2] = 8  # token 8 is as frequent in both, and comes again by chance
+    second[torch.arange(0, pairs, 3), 2] = 8
+    for part in torch.arange(pairs).split(700):
+        encoder.tokens.observe(first[part], second[part])
+    rarity, again = math.log(3001 / 1001), (500 + 20 * 0.03) / (1000 + 20)
+    square = rarity * math.log(again / (500.5 / pairs))
+    weight = encoder.tokens.weights(torch.tensor([7, 8]))
+    by_chance = rarity * math.log((334 + 20 * 0.03) / 1020 / (1000.5 / pairs))
+    assert by_chance < 0 or by_chance < 0.05 * square
+    expected = math.sqrt(square / (rarity * 0.01))
+    torch.testing.assert_close(weight[0] / weight[1], torch.tensor(expected), rtol=1e-4, atol=0.0)
+    assert not encoder.tokens.log_weight.requires_grad
+
+
+def test_weights_by_repeats_keep_the_mean_square_and_count_the_same_in_any_order():
+    draw = torch.Generator().manual_seed(0)
+    first, second = (torch.randint(0, 50, (400, 6), generator=draw) for _ in range(2))
+    second[:, :2] = first[:, :2]
+    one, two = made("bag", repeats=True), made("bag", repeats=True)
+    one.tokens.observe(first, second)
+    for part in torch.randperm(400, generator=draw).split(90):
+        two.tokens.observe(first[part], second[part])
+    torch.testing.assert_close(one.tokens.log_weight, two.tokens.log_weight)
+    held = one.tokens.held[0]
+    idf = torch.log(401 / (1.0 + held)).clamp(min=1e-2)
+    square = one.tokens.log_weight[:, 0].exp() ** 2
+    torch.testing.assert_close((held * square).sum(), (held * idf**2).sum())
+
+
 def test_only_rows_of_the_batch_have_a_gradient():
     encoder = made("bag").train()
     encoder(torch.tensor([[3, 4, 0], [4, 9, 9]])).sum().backward()

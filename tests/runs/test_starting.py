@@ -10,6 +10,7 @@ import torch
 import vergence as vg
 from vergence import config as configs
 from vergence.config import Config, Starting
+from vergence.data.tokens import wordpiece
 from vergence.learning import loop, optimizers
 from vergence.learning.norm import keep_statistics, share_statistics
 from vergence.runs import assembly, results
@@ -159,3 +160,16 @@ def test_a_decay_outside_of_its_range_is_refused(decay):
 def test_pretrained_without_a_library_says_what_to_give():
     with pytest.raises(ValueError, match="--start pretrained is for timm:NAME and hf:NAME"):
         assembly.assemble(Config(start="pretrained", **SMALL))
+
+
+def test_a_tokenizer_that_is_not_the_starts_own_is_refused(tmp_path):
+    tokens = pytest.importorskip("tokenizers") and wordpiece(["the whale and the sea"] * 3, 60)
+    (tmp_path / "config.yaml").write_text("data: text:x.txt\n")
+    (tmp_path / "tokenizer.json").write_text(tokens.content)
+    other = tmp_path / "other.json"
+    other.write_text(wordpiece(["a ship, a storm and a captain"] * 3, 60).content)
+    named = Config(data=f"text:x.txt,tokens={other}", start=str(tmp_path))
+    with pytest.raises(ValueError, match="other.json does not belong to the weights of"):
+        assembly.tokenizer_of(named)
+    same = Config(data=f"text:x.txt,tokens={tmp_path / 'tokenizer.json'}", start=str(tmp_path))
+    assert assembly.tokenizer_of(same)[1].content == tokens.content

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from vergence.counters import drawn
 from vergence.data import tokens as tokenizers
-from vergence.data.tokens import PADDING, Tokens
+from vergence.data.tokens import CHARACTERS, PADDING, Tokens
 
 COUNTED = 200_000  # lines of a file too large for memory in which words are counted
 
@@ -25,13 +25,14 @@ class Ragged:
     lengths: Tensor
     longest: int
     itemsize: int = 4
+    cut: Sequence[int] = ()  # of all texts, those of which only the first ``longest`` tokens are here
 
     @classmethod
     def of(cls, texts: Sequence[str], tokens: Tokens, length: int) -> "Ragged":
         """Texts as rows of their first ``length`` tokens."""
-        flat, sizes = tokenizers.flat(texts, tokens, length)
+        flat, sizes, cut = tokenizers.flat(texts, tokens, length)
         lengths = torch.from_numpy(sizes).long()
-        return cls(torch.from_numpy(flat), lengths.cumsum(0) - lengths, lengths, length)
+        return cls(torch.from_numpy(flat), lengths.cumsum(0) - lengths, lengths, length, cut=cut)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -103,6 +104,11 @@ class Lines:
     @property
     def shape(self) -> tuple[int, ...]:
         return len(self), self.longest
+
+    @property
+    def cut(self) -> list[int]:
+        """Lines that are read only in part for certain: how many tokens the others have is not known before."""
+        return np.flatnonzero(self.texts.ends - self.texts.offsets > 4 * CHARACTERS * self.longest).tolist()
 
     @property
     def lengths(self) -> Tensor:

@@ -78,7 +78,8 @@ class Samples:
     A batch ``x[indices]`` is uint8 ``[n, c, h, w]`` for images, float32 ``[n, d]`` for vectors, float32 ``[n, c, t]``
     for series and int64 ``[n, t]`` for text, t at most the length of a sample and token 0 padding. ``captions`` are
     texts that belong to images, as tokens. ``beside`` holds other texts of each sample by name: its positive, its
-    negatives. ``tokens`` is the tokenizer of texts. ``skipped`` names what could not be read, and why.
+    negatives. ``tokens`` is the tokenizer of texts. ``skipped`` names what could not be read, and why;
+    ``cut`` says which texts are longer than what is read of them.
     """
 
     x: Tensor | Stored
@@ -91,6 +92,7 @@ class Samples:
     captions: Any = None  # Int[Tensor, "n t"], or read by index
     beside: Mapping[str, Any] = field(default_factory=dict)
     tokens: Any = None
+    cut: str = ""
 
     def __post_init__(self) -> None:
         if self.labels is not None and len(self.labels) != len(self.x):

@@ -14,7 +14,7 @@ from vergence.data import lines
 from vergence.data.arrays import label_fields
 from vergence.data.files import existing_file
 from vergence.data.lines import Found, Header, Rows, position
-from vergence.data.ragged import COUNTED, Column, rows_of
+from vergence.data.ragged import COUNTED, Column, Lines, Ragged, rows_of
 from vergence.data.samples import Samples
 from vergence.data.splits import SALTS, TEST_SHARE, held_out, part
 from vergence.data.tokens import LENGTH, PADDING, TOKENIZERS, Tokens, from_json, hashed, of_model, wordpiece
@@ -80,10 +80,27 @@ def _read_texts(
     rows = lines.read(path, header, by_line=by_line)
     columns = list(rows.texts)
     made = tokens_for(tokens, _sample(rows.texts.values()) if tokens == "wordpiece" else (), vocabulary)
-    first, *others = (rows_of(rows.texts[name], made, tokens_read(length, made)) for name in columns)
-    beside = dict(zip(columns[1:], others, strict=True))
-    kept: dict[str, Any] = {"names": rows.texts[columns[0]], "tokens": made, "skipped": rows.skipped, "beside": beside}
+    read = tokens_read(length, made)
+    first, *others = every = [rows_of(rows.texts[name], made, read) for name in columns]
+    kept: dict[str, Any] = {"names": rows.texts[columns[0]], "tokens": made, "skipped": rows.skipped}
+    kept |= {"beside": dict(zip(columns[1:], others, strict=True)), "cut": _cut(every, rows, read)}
     return Samples(first, "text", source=path, **kept), rows
+
+
+def _cut(columns: Sequence[Ragged | Lines], rows: Rows, length: int) -> str:
+    """A sentence on the texts of which only the beginning is read, with the first of their lines; "" where none are."""
+    places = sorted(set().union(*(column.cut for column in columns)))
+    if not places:
+        return ""
+    named = ", ".join(str(rows.numbers[place]) for place in places[:5]) + f" and {len(places) - 5:,} more" * (
+        len(places) > 5
+    )
+    longest = max(places, key=lambda place: max(map(len, (texts[place] for texts in rows.texts.values()))))
+    size = max(len(texts[longest]) for texts in rows.texts.values())
+    return (
+        f"Only the first {length} tokens are read of {len(places):,} of {len(rows):,} lines ({named}); the longest is "
+        f"line {rows.numbers[longest]} with {size:,} characters. length=N reads more."
+    )
 
 
 def _sample(columns: Iterable[Sequence[str]]) -> list[str]:

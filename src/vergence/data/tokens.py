@@ -176,14 +176,17 @@ def files(tokens: Tokens) -> dict[str, str]:
     return {FILE: tokens.content, FACTS: json.dumps(facts) + "\n"}
 
 
-def flat(texts: Sequence[str], tokens: Tokens, length: int) -> tuple[np.ndarray, np.ndarray]:
-    """The tokens of all texts one after the other, and how many each has."""
-    rows, sizes = [], []
+def flat(texts: Sequence[str], tokens: Tokens, length: int) -> tuple[np.ndarray, np.ndarray, list[int]]:
+    """The tokens of all texts one after the other, how many each has, and which texts were cut at ``length``."""
+    rows, sizes, cut = [], [], []
     for start in range(0, len(texts), 16384):
-        made = tokens.encode(texts[start : start + 16384], length)
+        some = texts[start : start + 16384]
+        made = tokens.encode(some, length + 1)  # one more than is read, to see that there is more
+        cut += [start + i for i, row in enumerate(made) if len(row) > length or len(some[i]) > CHARACTERS * length]
+        made = [row[:length] for row in made]
         sizes.append(np.fromiter(map(len, made), np.int32, len(made)))
         rows.append(np.fromiter((token for row in made for token in row), np.int32, int(sizes[-1].sum())))
-    return np.concatenate(rows), np.concatenate(sizes)
+    return np.concatenate(rows), np.concatenate(sizes), cut
 
 
 def _library() -> Any:

@@ -112,13 +112,23 @@ def tokenizer_of(config: Config, tokens: Tokens | None = None) -> tuple[str, "st
             f"tokens={named} does not belong to the model {own}, which reads the tokens of its own tokenizer. Leave "
             "tokens= out."
         )
-    if tokens is None and named == "auto":
+    if tokens is None:
         tokens = starting.tokens_of(config.start)
+        if tokens is not None and named != "auto" and _content(named) != tokens.content:
+            raise ValueError(
+                f"tokens={named} does not belong to the weights of {config.start}, whose vectors stand for the tokens of "
+                "another tokenizer: its own. Leave tokens= out."
+            )
     if tokens is not None:
         return source, tokens
     if named == "auto":
         named = own or ("wordpiece" if tokenizers.available() else "word")
     return source, named
+
+
+def _content(named: str) -> str:
+    """The content of the tokenizer.json that an option names; "" where it names none."""
+    return tokens_for(named, ()).content if named.endswith(".json") else ""
 
 
 def tokens_of(run: Run) -> Tokens | None:
