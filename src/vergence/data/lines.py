@@ -16,6 +16,7 @@ from vergence.data.files import existing_file
 from vergence.data.ragged import Column
 
 LARGE = 2**30  # bytes of a file from which on its texts stay there
+INDEX = np.uint32  # of lines: four bytes for each text of each part
 
 
 @dataclass
@@ -105,8 +106,9 @@ def read(path: str, names: "Header", *, by_line: bool = False) -> Rows:
             f"{path} is too large to be held in memory, and lines of a {file.suffix} cannot be found: unpack it, to "
             "columns with tabs between them."
         )
-    rows, empty, header = array("q"), array("q"), None  # eight bytes a number: lines may be many
-    cells: dict[str, list[str]] = {}
+    numbers, offsets, empty = array("q"), array("q"), array("q")  # numbers and not objects: lines may be many
+    sizes = array("I")
+    header, cells = None, dict[str, list[str]]()
     known: dict[str, str] = {}  # one string for all cells that are equal, such as labels
     for number, offset, parts in records(file):
         if not parts:
@@ -135,15 +137,17 @@ def read(path: str, names: "Header", *, by_line: bool = False) -> Rows:
             for column in cells.values():
                 column.pop()
             continue
-        rows.extend((number, offset, offset + len("\t".join(parts).encode()) + 3 * (number == 1)))
-    if header is None or not rows:
+        numbers.append(number)
+        if stays:
+            offsets.append(offset)
+            sizes.append(len("\t".join(parts).encode()) + 3 * (number == 1))
+    if header is None or not numbers:
         raise ValueError(f"There is no text in {path}: {len(empty)} lines, all of them empty or a header.")
-    places = np.frombuffer(rows, np.int64).reshape(-1, 3)
-    texts: dict[str, Sequence[str]] = {}
-    for name in header.texts:
-        place = Column(file, places[:, 1], places[:, 2], header.columns[name])
-        texts[name] = place if stays else cells.pop(name)
-    return Rows(cells, texts, places[:, 0], empty)
+    places = np.arange(len(offsets), dtype=INDEX), np.frombuffer(offsets, np.int64), np.frombuffer(sizes, np.uint32)
+    texts: dict[str, Sequence[str]] = {
+        name: Column(file, *places, header.columns[name]) if stays else cells.pop(name) for name in header.texts
+    }
+    return Rows(cells, texts, np.frombuffer(numbers, np.int64), empty)
 
 
 def _require_names(file: Path, first: list[str]) -> None:

@@ -63,30 +63,33 @@ class Ragged:
 
 @dataclass(frozen=True)
 class Column(Sequence[str]):
-    """One column of a file as texts that are read when they are asked for, by the byte at which their line begins."""
+    """One column of a file as texts that are read when they are asked for.
+
+    ``offsets`` and ``sizes`` say at which byte each line of the file begins and how many it has; they are shared by
+    all columns and parts, of which each has its own ``rows``.
+    """
 
     file: Path
+    rows: np.ndarray
     offsets: np.ndarray
-    ends: np.ndarray
+    sizes: np.ndarray
     position: int
 
     def __len__(self) -> int:
-        return len(self.offsets)
+        return len(self.rows)
 
     def __getitem__(self, index: int) -> str:  # type: ignore[override]
         return next(self.several([index]))
 
     def take(self, indices: Tensor) -> "Column":
-        rows = indices.numpy()
-        return replace(self, offsets=self.offsets[rows], ends=self.ends[rows])
+        return replace(self, rows=self.rows[indices.numpy()])
 
     def several(self, rows: Sequence[int]) -> Iterator[str]:
         """Texts of some rows; the file is open only meanwhile."""
         handle = os.open(self.file, os.O_RDONLY)
         try:
-            for row in rows:
-                start, end = int(self.offsets[row]), int(self.ends[row])
-                line = os.pread(handle, end - start, start).decode("utf-8-sig", "replace")
+            for row in self.rows[np.asarray(rows, np.int64)].tolist():
+                line = os.pread(handle, int(self.sizes[row]), int(self.offsets[row])).decode("utf-8-sig", "replace")
                 yield line.rstrip("\r\n").split("\t")[self.position]
         finally:
             os.close(handle)
@@ -108,12 +111,12 @@ class Lines:
     @property
     def cut(self) -> list[int]:
         """Lines that are read only in part for certain: how many tokens the others have is not known before."""
-        return np.flatnonzero(self.texts.ends - self.texts.offsets > 4 * CHARACTERS * self.longest).tolist()
+        return np.flatnonzero(self.texts.sizes[self.texts.rows] > 4 * CHARACTERS * self.longest).tolist()
 
     @property
     def lengths(self) -> Tensor:
         """Bytes of each line, which order texts as their numbers of tokens would."""
-        return torch.from_numpy(self.texts.ends - self.texts.offsets)
+        return torch.from_numpy(self.texts.sizes[self.texts.rows].astype(np.int64))
 
     def __len__(self) -> int:
         return len(self.texts)

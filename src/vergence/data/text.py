@@ -189,14 +189,10 @@ def next_sentences(samples: Samples, documents: np.ndarray, split: str, path: st
             f"{path} has no two consecutive sentences of one document: {len(documents)} sentences of "
             f"{len(np.unique(documents))} documents. Leave out pairs=next, or give longer documents."
         )
-    size = max(1, min(BLOCK, len(documents) // 20))
-    begins = np.flatnonzero(np.r_[True, documents[1:] != documents[:-1]])
-    within = np.arange(len(documents)) - np.repeat(begins, np.diff(np.r_[begins, len(documents)]))
-    stretch = np.unique(np.stack([documents, within // size]), axis=1, return_inverse=True)[1].ravel()
-    chosen = held_out(np.zeros(stretch.max() + 1, np.int64), TEST_SHARE, salt=SALTS["test"])[stretch]
     if split != "all":
-        mine = chosen == (split == "test")
+        mine = _in_test(documents) == (split == "test")
         after = after[mine[after] & mine[after + 1]]
+        del mine  # as much memory as there are lines
     # In an order without order: otherwise the second text of each pair would be the first of the one after it, and rows
     # that are looked at side by side would be no independent pairs.
     first = shuffled(torch.from_numpy(after))
@@ -204,9 +200,24 @@ def next_sentences(samples: Samples, documents: np.ndarray, split: str, path: st
     return replace(samples.take(first), beside={"positive": samples.take(second).x})
 
 
+def _in_test(documents: np.ndarray) -> np.ndarray:
+    """Which sentences are in the test part: a fifth of the stretches of 64, counted from where a document begins."""
+    size = max(1, min(BLOCK, len(documents) // 20))
+    begins = np.flatnonzero(np.r_[True, documents[1:] != documents[:-1]])
+    lengths = np.diff(np.r_[begins, len(documents)])
+    stretches = np.zeros(int(documents.max()) + 1, np.int64)
+    np.maximum.at(stretches, documents[begins], -(-lengths // size))
+    chosen = held_out(np.zeros(int(stretches.sum()), np.int64), TEST_SHARE, salt=SALTS["test"])
+    place = np.arange(len(documents), dtype=np.int32 if len(documents) < 2**31 else np.int64)
+    place -= np.repeat(begins.astype(place.dtype), lengths)
+    place //= size
+    place += np.repeat((stretches.cumsum() - stretches)[documents[begins]].astype(place.dtype), lengths)
+    return chosen[place]
+
+
 def _documents(rows: Rows) -> np.ndarray:
     """The number of the document of each sentence: by a column, or by the empty lines between them."""
     if "document" in rows.cells:
         numbers = {name: number for number, name in enumerate(sorted(set(rows.cells["document"])))}
-        return np.fromiter(map(numbers.__getitem__, rows.cells["document"]), np.int64, len(rows))
-    return np.searchsorted(np.array(rows.empty, np.int64), rows.numbers)
+        return np.fromiter(map(numbers.__getitem__, rows.cells["document"]), np.int32, len(rows))
+    return np.searchsorted(np.array(rows.empty, np.int64), rows.numbers).astype(np.int32)

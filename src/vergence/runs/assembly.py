@@ -116,8 +116,8 @@ def tokenizer_of(config: Config, tokens: Tokens | None = None) -> tuple[str, "st
         tokens = starting.tokens_of(config.start)
         if tokens is not None and named != "auto" and _content(named) != tokens.content:
             raise ValueError(
-                f"tokens={named} does not belong to the weights of {config.start}, whose vectors stand for the tokens of "
-                "another tokenizer: its own. Leave tokens= out."
+                f"tokens={named} does not belong to the weights of {config.start}, whose vectors stand for tokens of "
+                "another tokenizer, its own. Leave tokens= out."
             )
     if tokens is not None:
         return source, tokens
