@@ -95,6 +95,13 @@ def test_weights_by_repeats_keep_the_mean_square_and_count_the_same_in_any_order
     torch.testing.assert_close((held * square).sum(), (held * idf**2).sum())
 
 
+def test_vectors_with_something_in_common_start_at_the_cosine_of_it():
+    vectors = made("bag", vocabulary=300, width=4096, common=0.5).tokens.vectors.weight[1:].detach()
+    unit = torch.nn.functional.normalize(vectors, dim=1)
+    mean = ((unit @ unit.T).sum() - len(unit)) / (len(unit) * (len(unit) - 1))
+    assert float(mean) == pytest.approx(0.25 / 1.25, abs=0.005)
+
+
 def test_only_rows_of_the_batch_have_a_gradient():
     encoder = made("bag").train()
     encoder(torch.tensor([[3, 4, 0], [4, 9, 9]])).sum().backward()

@@ -57,6 +57,7 @@ GLOSSARY = {
     "plain": "what the mean without weights, beside the weighted one, is multiplied by; 0 leaves it out",
     "weighted": "give each token a learned weight that starts at its inverse document frequency",
     "repeats": "weight tokens by how often they come again in the positive, counted in training; not by gradient",
+    "common": "mean of the initial vectors of tokens, in their standard deviations: what all tokens share",
     "pooling": "which states are the representation: mean, first or last",
     "positions": "how places of tokens are told: rotary, learned or none",
     "heads": "heads of attention",

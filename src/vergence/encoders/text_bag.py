@@ -1,6 +1,7 @@
 """Weighted word vectors: the encoder of texts that ignores the order of words."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,10 +24,12 @@ class TokenVectors(nn.Module):
         Sparck Jones (1972), A statistical interpretation of term specificity.
     """
 
-    def __init__(self, vocabulary: int, width: int, *, std: float, weighted: bool, repeats: bool = False):
+    def __init__(
+        self, vocabulary: int, width: int, *, std: float, weighted: bool, repeats: bool = False, common: float = 0.0
+    ):
         super().__init__()
         self.vectors = nn.Embedding(vocabulary, width, padding_idx=PADDING, sparse=True)
-        nn.init.normal_(self.vectors.weight, std=std)
+        nn.init.normal_(self.vectors.weight, mean=common * std, std=std)
         with torch.no_grad():
             self.vectors.weight[PADDING] = 0.0
         self.weighted, self.repeats = weighted, repeats
@@ -95,11 +98,9 @@ class Bag(nn.Module):
     With ``plain``, so many times the mean without weights stands beside it.
     """
 
-    def __init__(
-        self, vocabulary: int, width: int, *, std: float, weighted: bool, plain: float = 0.0, repeats: bool = False
-    ):
+    def __init__(self, vocabulary: int, width: int, *, plain: float = 0.0, **options: Any):
         super().__init__()
-        self.tokens = TokenVectors(vocabulary, width, std=std, weighted=weighted, repeats=repeats)
+        self.tokens = TokenVectors(vocabulary, width, **options)
         self.width, self.plain, self.packs = width * (2 if plain else 1), plain, True
 
     def forward(self, tokens: Tensor) -> Tensor:
@@ -133,15 +134,18 @@ def bag(
     weighted: bool = True,
     plain: float = 0.0,
     repeats: bool = False,
+    common: float = 0.0,
 ) -> nn.Module:
     """Averaged word vectors, each with a learned weight that starts at the inverse document frequency of its token.
 
     With ``repeats``, weights are not learned by gradient but counted: by how much more often a token comes again in the
     positive than in any text. Weights serve similarity, and take from classifiers what common words say: with
     ``plain``, the mean without weights stands beside the weighted one, multiplied by it, and the representation is
-    twice as wide.
+    twice as wide. With ``common``, vectors of different tokens start at the cosine common^2 / (1 + common^2), which
+    brings long texts closer together than short ones: where they share equally many words, people find them more alike.
 
     References:
         Arora et al. (2017), A simple but tough-to-beat baseline for sentence embeddings.
     """
-    return Bag(vocabulary or VOCABULARY, width, std=std, weighted=weighted, plain=plain, repeats=repeats)
+    options: dict[str, Any] = {"std": std, "weighted": weighted, "repeats": repeats, "common": common}
+    return Bag(vocabulary or VOCABULARY, width, plain=plain, **options)
