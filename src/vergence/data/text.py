@@ -208,11 +208,9 @@ def _in_test(documents: np.ndarray) -> np.ndarray:
     stretches = np.zeros(int(documents.max()) + 1, np.int64)
     np.maximum.at(stretches, documents[begins], -(-lengths // size))
     chosen = held_out(np.zeros(int(stretches.sum()), np.int64), TEST_SHARE, salt=SALTS["test"])
-    place = np.arange(len(documents), dtype=np.int32 if len(documents) < 2**31 else np.int64)
-    place -= np.repeat(begins.astype(place.dtype), lengths)
-    place //= size
-    place += np.repeat((stretches.cumsum() - stretches)[documents[begins]].astype(place.dtype), lengths)
-    return chosen[place]
+    begun = (stretches.cumsum() - stretches)[documents[begins]]
+    within = np.arange(len(documents), dtype=np.uint32) - np.repeat(begins.astype(np.uint32), lengths)
+    return chosen[within // np.uint32(size) + np.repeat(begun.astype(np.uint32), lengths)]
 
 
 def _documents(rows: Rows) -> np.ndarray:

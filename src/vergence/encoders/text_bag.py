@@ -24,6 +24,10 @@ class TokenVectors(nn.Module):
         Sparck Jones (1972), A statistical interpretation of term specificity.
     """
 
+    held: Tensor
+    repeated: Tensor
+    pairs: Tensor
+
     def __init__(
         self, vocabulary: int, width: int, *, std: float, weighted: bool, repeats: bool = False, common: float = 0.0
     ):
