@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from vergence.data.writing import Rows, write_rows
-from vergence.runs import mapping
+from vergence.runs import assessment, mapping
 from vergence.stages.doctor import doctor, target_kind
 
 pytest.importorskip("pyarrow")
@@ -47,6 +47,20 @@ def test_two_processes_say_what_one_says(shards):
     assert "1,200 rows of 8 dimensions in 5 shards." in one.lines
 
 
+def test_the_labels_are_judged_in_a_process_beside(shards, monkeypatch):
+    """What judges them in this process must not be needed where there are two."""
+
+    def here(*given):
+        raise AssertionError("judged in the process that diagnoses")
+
+    whole = doctor(shards / "*.parquet").values
+    with mapping.workers(2) as workers:
+        state = mapping.examined(sorted(map(str, shards.glob("*.parquet"))), workers)
+        monkeypatch.setattr(assessment, "_judged", here)  # the workers have begun, with the function as it was
+        found = assessment.of_state(state, pool=workers.pool)
+    close(found.to_dict()["accuracy"], whole["accuracy"])
+
+
 def test_shards_say_what_the_whole_array_says(shards):
     whole, merged = doctor(shards / "h.npy").values, doctor(shards).values
     assert whole["verdict"]["label"] in ("healthy", "cannot tell")
@@ -67,7 +81,8 @@ def test_a_real_ray_with_two_workers_says_what_one_process_says(shards):
 
 
 def test_a_state_survives_the_way_to_another_process(shards):
-    state = mapping.examined(sorted(map(str, shards.glob("*.parquet"))))
+    with mapping.workers() as workers:
+        state = mapping.examined(sorted(map(str, shards.glob("*.parquet"))), workers)
     again = mapping.unpacked(mapping.packed(state))
     assert again.classes == state.classes
     np.testing.assert_array_equal(again.reservoir, state.reservoir)

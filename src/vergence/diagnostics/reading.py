@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.special import expit, log_softmax
+from scipy.special import chdtri, expit, log_softmax
 from torch import Tensor
 
 from vergence.diagnostics import trials
@@ -196,8 +196,6 @@ def _in_clusters(guesses: np.ndarray, labels: np.ndarray, nearest: np.ndarray) -
 
 def _scattered(guesses: np.ndarray, labels: np.ndarray) -> bool:
     """Whether contradicted labels are spread over guesses and other classes as replaced ones are, by chi-square."""
-    from scipy.stats import chi2
-
     classes = int(max(guesses.max(), labels.max())) + 1
     table = np.zeros((classes, classes))
     np.add.at(table, (guesses, labels), 1)
@@ -205,7 +203,7 @@ def _scattered(guesses: np.ndarray, labels: np.ndarray) -> bool:
     expected = np.outer(sizes, np.ones(classes)) * (1 - np.eye(classes)) / (classes - 1) * wrong.sum() / sizes.sum()
     cells = expected > 0
     statistic = float((np.square(wrong - expected)[cells] / expected[cells]).sum())
-    return statistic < float(chi2.ppf(0.95, int(cells.sum()) - 1))
+    return statistic < float(chdtri(int(cells.sum()) - 1, 0.05))
 
 
 def _fitted(scores: np.ndarray, labels: np.ndarray, most: float) -> tuple[float, np.ndarray, float]:

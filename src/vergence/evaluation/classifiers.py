@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from vergence.evaluation.accuracy import Accuracy, Array, checked_splits, scored
+from vergence.evaluation.held_out import held_out_evenly
 from vergence.evaluation.logistic import Fit, Logistic
 
 # Penalties on the mean cross-entropy of features scaled to unit mean square: from "none to speak of" to "heavy".
@@ -164,13 +165,11 @@ def _fine(x: Tensor) -> float:
 
 def _held_out(targets: Tensor, classes: int, *, seed: int) -> tuple[Tensor, Tensor] | None:
     """Four fifths of the rows and the rest, every class in both; None where there are too few."""
-    from sklearn.model_selection import train_test_split
-
     n, rare = len(targets), int(targets.bincount(minlength=classes).min())
     held = max(classes, n // 5)
     if rare < 2 or n - held < classes:
         return None
-    parts = train_test_split(np.arange(n), test_size=held, stratify=targets.numpy(), random_state=seed)
+    parts = held_out_evenly(targets.numpy(), held, seed=seed)
     return torch.from_numpy(parts[0]), torch.from_numpy(parts[1])
 
 

@@ -10,6 +10,7 @@ from torch import nn
 from vergence import evaluation, features
 from vergence.diagnostics.arrays import Array
 from vergence.diagnostics.reading import comparable
+from vergence.evaluation.held_out import held_out
 from vergence.runs import assembly, results, starting
 from vergence.runs.results import RAW, STARTING, TRAINED, UNTRAINED, Score, record
 from vergence.runs.run import Run
@@ -119,7 +120,5 @@ def split(h: Array, labels: Array | None, *, seed: int) -> Split | None:
     codes = np.unique(values, return_inverse=True)[1]
     if not comparable(torch.from_numpy(codes)):
         return None
-    from sklearn.model_selection import train_test_split
-
-    fit, held_out = train_test_split(np.arange(len(values)), test_size=0.2, random_state=seed)
-    return (h[fit], values[fit], h[held_out], values[held_out]) if len(np.unique(values[fit])) > 1 else None
+    fit, left = held_out(len(values), 0.2, seed=seed)
+    return (h[fit], values[fit], h[left], values[left]) if len(np.unique(values[fit])) > 1 else None

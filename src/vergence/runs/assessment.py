@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
 
 import msgspec
@@ -19,7 +19,7 @@ from vergence.diagnostics.measures import plain
 from vergence.diagnostics.merging import State
 from vergence.diagnostics.recommendations import recommendations
 from vergence.methods import customized
-from vergence.runs import finetuned, hits, results, sentences
+from vergence.runs import finetuned, hits, results, sentences, threads
 from vergence.runs.accuracies import (
     Judgment,
     accuracies,
@@ -36,6 +36,8 @@ from vergence.runs.changed import since_the_start
 from vergence.runs.results import TRAINED, Results, record
 from vergence.runs.run import Run
 from vergence.theory.certified import certificates
+
+Judged = tuple[tuple[results.Score, ...], tuple[results.Score, ...]]  # with all labels, and with few
 
 CERTIFIED = 300  # rows of anyone's embeddings that theorems are held against, as many as a run keeps views of
 
@@ -117,14 +119,16 @@ def of_arrays(
     labels: Array | None = None,
     protocol: str = "lbfgs",
     seed: int = 0,
+    judging: Future[Judged] | None = None,
     **options: Any,
 ) -> Results:
     """Diagnose anyone's representations; views, labels, an objective and its loss add to it.
 
-    With labels, four fifths of the rows train classifiers and the rest is tested.
+    With labels, four fifths of the rows train classifiers and the rest is tested, unless ``judging`` already does.
     """
     with ThreadPoolExecutor(1) as beside:  # neither needs anything of the other
-        judging = beside.submit(_judged, h, labels, protocol, seed) if torch.get_num_threads() > 1 else None
+        if judging is None and torch.get_num_threads() > 1:
+            judging = beside.submit(_judged, h, labels, protocol, seed)
         diagnosis = diagnostics.diagnose(h, z1=z1, z2=z2, labels=labels, seed=seed, **options)
         judged = judging.result() if judging else _judged(h, labels, protocol, seed)
     return assembled(
@@ -137,9 +141,7 @@ def of_arrays(
     )
 
 
-def _judged(
-    h: Array, labels: Array | None, protocol: str, seed: int
-) -> tuple[tuple[results.Score, ...], tuple[results.Score, ...]]:
+def _judged(h: Array, labels: Array | None, protocol: str, seed: int) -> Judged:
     """Accuracies with all labels and with few, or none of them."""
     parts, name = split(h, labels, seed=seed), "representations"
     if not parts:
@@ -148,10 +150,25 @@ def _judged(
     return found, tuple(few_labels(name, parts, seed=seed))
 
 
-def of_state(state: State, *, protocol: str = "lbfgs", seed: int = 0) -> Results:
-    """Diagnose rows by what is known of all of them, and by the sample that was kept."""
+def of_state(state: State, *, protocol: str = "lbfgs", seed: int = 0, pool: Executor | None = None) -> Results:
+    """Diagnose rows by what is known of all of them, and by the sample that was kept.
+
+    With a pool of processes one of them judges the labels on half of the threads: two halves of a program that share
+    their threads and the interpreter wait for each other.
+    """
     h, labels = state.rows()
-    return of_arrays(h, labels=labels, protocol=protocol, seed=seed, known=state.known)
+    if pool is None or labels is None:
+        return of_arrays(h, labels=labels, protocol=protocol, seed=seed, known=state.known)
+    count = torch.get_num_threads()
+    judging = pool.submit(_judged_on, max(1, count // 2), h.numpy(), labels, protocol, seed)
+    with threads.used(max(1, count - count // 2)):
+        return of_arrays(h, labels=labels, protocol=protocol, seed=seed, judging=judging, known=state.known)
+
+
+def _judged_on(number: int, *given: Any) -> Judged:
+    """The same in a process of its own, on so many threads."""
+    with threads.used(number):
+        return _judged(*given)
 
 
 def assembled(

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from io import BytesIO
 from itertools import pairwise, repeat
 from multiprocessing import get_context
@@ -34,25 +34,59 @@ TOGETHER = 8  # states of chunks that are merged before they meet the state of a
 Piece = tuple[str, int]  # a file and the number of a part of it
 
 
+@dataclass(frozen=True)
+class Workers:
+    """Processes that work side by side: none beside this one, a pool of them, or those of a cluster by Ray."""
+
+    count: int
+    engine: Engine
+    pool: ProcessPoolExecutor | None
+    counter: Any  # the pieces and the rows that were seen so far
+
+    @property
+    def over(self) -> Callable[..., Iterator[Any]]:
+        """``map``, over the processes of the pool where there is one."""
+        return map if self.pool is None else self.pool.map
+
+
+@contextmanager
+def workers(processes: int = 1, engine: Engine = "processes") -> Iterator[Workers]:
+    """So many processes, until the end of the block.
+
+    They are copies of this process, which has imported all, where it has no other thread that would be cut off. Reading
+    a file starts threads, so they begin before any is read.
+    """
+    if processes < 1:
+        raise ValueError(f"processes must be at least 1, not {processes}.")
+    threads = Path("/proc/self/task")
+    alone = threads.exists() and len(list(threads.iterdir())) == 1
+    context = get_context("fork" if alone else "spawn")
+    counter = context.Array("q", 2)
+    if processes == 1 or engine == "ray":
+        _begin(counter, torch.get_num_threads())
+        yield Workers(processes, engine, None, counter)
+        return
+    with ProcessPoolExecutor(processes, context, initializer=_begin, initargs=(counter, 1)) as pool:
+        yield Workers(processes, engine, pool, counter)
+
+
 def examined(
-    files: Sequence[str], *, processes: int = 1, engine: Engine = "processes", drop_nan: bool = False,
+    files: Sequence[str], workers: Workers, *, drop_nan: bool = False,
     saying: Callable[[int, int, int], None] = lambda done, parts, rows: None,
 ) -> State:  # fmt: skip
     """The state of the rows of all files; ``saying`` is told how many of the parts are done, and their rows."""
-    if processes < 1:
-        raise ValueError(f"processes must be at least 1, not {processes}.")
-    with _workers(1 if engine == "ray" else processes) as (over, counter):
-        looked = dict(zip(sorted(files), over(_pieces, sorted(files)), strict=True))
-        _require_alike({file: roles for file, (_, roles) in looked.items() if roles is not None})
-        pieces = [piece for found, _ in looked.values() for piece in found]
-        # Each part fills a reservoir of its own: few of them, but where a slow machine would make others wait.
-        parts = _parts(pieces, TURNS * processes if engine == "ray" else processes)
-        made = _by_ray(parts, drop_nan, processes) if engine == "ray" else over(_packed_state, parts, repeat(drop_nan))
-        states: list[State] = []
-        with _told(lambda: saying(counter[0], len(pieces), counter[1])):
-            for state in map(unpacked, made):
-                _require_width(state.d, parts[len(states)][0][0], states[0].d if states else state.d, parts[0][0][0])
-                states.append(state)
+    looked = dict(zip(sorted(files), workers.over(_pieces, sorted(files)), strict=True))
+    _require_alike({file: roles for file, (_, roles) in looked.items() if roles is not None})
+    pieces = [piece for found, _ in looked.values() for piece in found]
+    by_ray, counter = workers.engine == "ray", workers.counter
+    # Each part fills a reservoir of its own: few of them, but where a slow machine would make others wait.
+    parts = _parts(pieces, TURNS * workers.count if by_ray else workers.count)
+    made = _by_ray(parts, drop_nan, workers) if by_ray else workers.over(_packed_state, parts, repeat(drop_nan))
+    states: list[State] = []
+    with _told(lambda: saying(counter[0], len(pieces), counter[1])):
+        for state in map(unpacked, made):
+            _require_width(state.d, parts[len(states)][0][0], states[0].d if states else state.d, parts[0][0][0])
+            states.append(state)
     return merging.reduced(states)
 
 
@@ -180,25 +214,6 @@ def _finite(
 
 
 @contextmanager
-def _workers(processes: int) -> Iterator[tuple[Callable[..., Iterator[Any]], Any]]:
-    """A ``map`` over so many processes, and the pieces and rows that they have seen so far.
-
-    They are copies of this process, which has imported all, where it has no other thread that would be cut off. Reading
-    a file starts threads, so they begin before any is read.
-    """
-    threads = Path("/proc/self/task")
-    alone = threads.exists() and len(list(threads.iterdir())) == 1
-    context = get_context("fork" if alone else "spawn")
-    counter = context.Array("q", 2)
-    if processes == 1:
-        _begin(counter, torch.get_num_threads())
-        yield map, counter
-        return
-    with ProcessPoolExecutor(processes, context, initializer=_begin, initargs=(counter, 1)) as pool:
-        yield pool.map, counter
-
-
-@contextmanager
 def _told(saying: Callable[[], None]) -> Iterator[None]:
     """Say it twice a second until the end of the block, and then once more."""
     end = Event()
@@ -217,7 +232,7 @@ def _told(saying: Callable[[], None]) -> Iterator[None]:
     saying()
 
 
-def _by_ray(parts: Sequence[list[Piece]], drop_nan: bool, processes: int) -> Iterator[bytes]:
+def _by_ray(parts: Sequence[list[Piece]], drop_nan: bool, workers: Workers) -> Iterator[bytes]:
     """The same as a Ray Data job: on the cluster that Ray is connected to, or on this machine."""
     try:
         import ray
@@ -225,7 +240,7 @@ def _by_ray(parts: Sequence[list[Piece]], drop_nan: bool, processes: int) -> Ite
         raise ImportError("--engine ray needs Ray: pip install 'vergence[ray]'.") from None
     if not ray.is_initialized():
         ray.init(
-            address=os.environ.get("RAY_ADDRESS"), num_cpus=None if os.environ.get("RAY_ADDRESS") else processes,
+            address=os.environ.get("RAY_ADDRESS"), num_cpus=None if os.environ.get("RAY_ADDRESS") else workers.count,
             include_dashboard=False, log_to_driver=False, logging_level="error",
         )  # fmt: skip
     ray.data.DataContext.get_current().enable_progress_bars = False

@@ -169,13 +169,16 @@ def _same_for_any_batch(objective: str, width: int, **options: Any) -> bool:
     return (first.chance, first.floor, first.ceiling) == (second.chance, second.floor, second.ceiling)
 
 
-def _of_shards(targets: tuple[Any, ...], fail_on: str, output: Path | None, *, protocol: str, **options: Any) -> Answer:
-    """The shards of one set, looked through part by part and merged."""
+def _of_shards(
+    targets: tuple[Any, ...], fail_on: str, output: Path | None, *, protocol: str, drop_nan: bool, **how: Any
+) -> Answer:
+    """The shards of one set, looked through part by part and merged; then the rows that were kept are examined."""
     files = [file for target in targets for file in shard_files(target)]
-    with Progress(len(files)) as bar:
-        state = mapping.examined(files, saying=bar.reach, **options)
-    with threads.used(max(options["processes"], torch.get_num_threads())):  # the cores of the processes are free again
-        found = of_state(state, protocol=protocol)
+    with mapping.workers(**how) as workers:
+        with Progress(len(files)) as bar:
+            state = mapping.examined(files, workers, drop_nan=drop_nan, saying=bar.reach)
+        with threads.used(max(workers.count, torch.get_num_threads())):  # the cores of the processes are free again
+            found = of_state(state, protocol=protocol, pool=workers.pool)
     lines = [f"{state.n:,} rows of {state.d} dimensions in {len(files)} shards."]
     return _answer(found, fail_on, *lines, *(_paged(found, *state.rows(), Path(output)) if output is not None else ()))
 
