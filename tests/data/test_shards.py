@@ -197,6 +197,8 @@ def test_an_interrupted_shard_call_goes_on(tmp_path, monkeypatch):
     monkeypatch.setattr(writing, "_written", lambda path, *rest: made.append(path.name) or real(path, *rest))
     shard(source, tmp_path / "s", records=20, quiet=True)
     assert made == ["shard-00002.tar", "shard-00003.tar", "shard-00004.tar"]
+    with pytest.raises(FileExistsError, match="complete: `--check` compares"):
+        shard(source, tmp_path / "s", records=20, quiet=True)
     shard(source, tmp_path / "again", records=20, quiet=True)
     assert (tmp_path / "s/index.json").read_text() == (tmp_path / "again/index.json").read_text()
     assert shard(source, tmp_path / "s", check=True).failed is False

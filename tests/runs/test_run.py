@@ -1,6 +1,7 @@
 """A run directory loses nothing: whole files, verified checkpoints, one owner."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -89,6 +90,31 @@ def test_a_folder_of_other_things_is_left_alone(tmp_path):
     with pytest.raises(FileExistsError, match="is not empty"):
         Run.create(tmp_path, Config(), overwrite=True)
     assert (tmp_path / "thesis.txt").exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no copies of a process here")
+def test_a_worker_that_outlives_a_killed_run_does_not_hold_it(run):
+    code = (
+        "import os, sys, time\n"
+        "from vergence.runs.run import Run\n"
+        "with Run(sys.argv[1]).locked():\n"
+        "    worker = os.fork()\n"
+        "    if not worker:\n"
+        "        os.close(1)\n"
+        "        os.close(2)\n"
+        "        time.sleep(60)\n"
+        "        os._exit(0)\n"
+        "    print(worker, flush=True)\n"
+        "    time.sleep(0.5)\n"
+        "    os.kill(os.getpid(), 9)\n"
+    )
+    made = subprocess.run([sys.executable, "-c", code, str(run.path)], stdout=subprocess.PIPE, text=True, check=False)
+    try:
+        os.kill(int(made.stdout), 0)  # it is still there
+        with run.locked():
+            pass
+    finally:
+        os.kill(int(made.stdout), 9)
 
 
 def test_resuming_with_other_settings_says_which_differ(run):

@@ -28,6 +28,18 @@ LOCK = ".lock"
 SHARDED = "sharded"  # the series of checkpoints that every process wrote a part of
 EXACT = 2**53  # whole numbers beyond it are not exact in JSON
 
+_held: set[int] = set()  # the locks of this process
+
+
+def _let_go() -> None:
+    """Of a copy of the process: a worker that outlives a killed run for some seconds must not hold its lock."""
+    while _held:
+        os.close(_held.pop())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go)
+
 
 @dataclass(frozen=True)
 class Checkpoint:
@@ -139,8 +151,10 @@ class Run:
         except BlockingIOError as error:
             raise RuntimeError(f"Another process is using {self.path}. Wait for it, or name another run.") from error
         else:
+            _held.add(lock)
             yield
         finally:
+            _held.discard(lock)
             os.close(lock)
 
     @contextlib.contextmanager
