@@ -109,8 +109,8 @@ def _progress(folder: Path, facts: Mapping[str, Any]) -> dict[str, Entry]:
     if not file.exists():
         if (folder / indices.FILE).exists():
             raise FileExistsError(
-                f"{folder} holds shards that are complete: `--check` compares them with their checksums. For others name "
-                "another folder."
+                f"{folder} holds shards that are complete: `--check` compares them with their checksums. "
+                "For others name another folder."
             )
         if any(not child.name.startswith(".") for child in folder.iterdir()):
             raise FileExistsError(f"{folder} is not empty: name another folder for the shards.")
