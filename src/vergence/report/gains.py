@@ -14,11 +14,16 @@ def worth(results: Results) -> list[str]:
     With all labels first. Where that leaves no certain difference, as on data that any features classify, few labels of
     each class may tell one, and are told first then.
     """
-    every, few = _first_gain(results), _first_gain(results, few=True)
-    if every is None:
-        return list(_unpaired(results))
-    told = [every] if few is None or every.certain or not few.certain or few.over != every.over else [few, every]
-    return [_amount(gain, results, few=len(told) > 1) for gain in told]
+    told = _told(results)
+    return [f"{claim} ({figures})." for claim, figures in told] if told else list(_unpaired(results))
+
+
+def headline(results: Results) -> list[str]:
+    """The same for the head of a page: the first sentence without its figures, then these, then what else is told."""
+    if not (told := _told(results)):
+        return worth(results)
+    (claim, figures), *_ = told
+    return [f"{claim}.", f"{figures}.", *worth(results)[1:]]
 
 
 def badge(results: Results) -> str:
@@ -43,19 +48,32 @@ def _first_gain(results: Results, *, few: bool = False) -> Gain | None:
     return rows[0] if rows else None
 
 
-def _amount(gain: Gain, results: Results, *, few: bool) -> str:
-    """One gain as a sentence; ``few`` where both gains are told, so that each says how many labels it had."""
+def _told(results: Results) -> list[tuple[str, str]]:
+    """The gains that are told, each as a claim and its figures; two of them say how many labels each had."""
+    every, few = _first_gain(results), _first_gain(results, few=True)
+    if every is None:
+        return []
+    if few is None or every.certain or not few.certain or few.over != every.over:
+        return [(f"Training {_amount(every)}", _figures(every, results))]
+    return [
+        (f"With {few.per_class:g} labels per class training {_amount(few)}", _figures(few, results)),
+        (f"With all labels training {_amount(every)}", _figures(every, results)),
+    ]
+
+
+def _amount(gain: Gain) -> str:
     points = 100 * gain.value
     amount = f"{'gained' if points > 0 else 'lost'} {abs(points):.1f} points"
-    if not gain.certain:
-        amount = f"made no certain difference: {points:+.1f} points"
+    return f"{amount if gain.certain else f'made no certain difference: {points:+.1f} points'} over the {gain.over}"
+
+
+def _figures(gain: Gain, results: Results) -> str:
+    """Both accuracies, the interval of their difference, and the other baselines by the same classifier."""
     alike = [each for each in results.gains if (each.classifier, each.per_class) == (gain.classifier, gain.per_class)]
     beside = "".join(f"; {each.over} {percent(each.second)}" for each in alike if each.over != gain.over)
     between = f"95 % of the gain between {100 * gain.low:.1f} and {100 * gain.high:.1f}"
-    labels = "all labels" if gain.per_class is None else f"{gain.per_class:g} labels per class"
-    subject = f"With {labels} training" if few else "Training"
-    figures = f"{100 * gain.second:.1f} to {percent(gain.first)}, {between}{beside}"
-    return f"{subject} {amount} over the {gain.over} ({figures}; {gain.classifier}, {gain.n:,} held-out samples)."
+    shares = f"{100 * gain.second:.1f} to {percent(gain.first)}, {between}{beside}"
+    return f"{shares}; {gain.classifier}, {gain.n:,} held-out samples"
 
 
 def _unpaired(results: Results) -> Iterator[str]:

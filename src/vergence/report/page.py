@@ -6,7 +6,7 @@ from vergence.report import maps, pairs, samples, sections
 from vergence.report.changes import changes
 from vergence.report.document import document
 from vergence.report.finetuning import finetuning
-from vergence.report.gains import badge, worth
+from vergence.report.gains import badge, headline
 from vergence.report.projection import Told
 from vergence.report.record import Record, read
 from vergence.report.sprite import Pictures
@@ -34,7 +34,7 @@ def write(run_directory: str | Path, *, told: Told | None = None) -> Path:
 
 def composed(record: Record, found: maps.Map | None) -> str:
     """The page of a record with its map."""
-    verdict, told = record.results.verdict, worth(record.results)
+    verdict, told = record.results.verdict, headline(record.results)
     pictures = Pictures(record.features.get("thumbnails"), record.results.names or ())
     parts = [
         sections.findings(record),

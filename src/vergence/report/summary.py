@@ -89,8 +89,9 @@ def _few(record: Record) -> Iterator[str]:
 
 
 def _thermometer(record: Record) -> Iterator[str]:
+    """Where the loss stands; unless that is the verdict, whose sentence says it."""
     heat = record.results.thermometer
-    if heat is not None and heat.loss is not None:
+    if heat is not None and heat.loss is not None and heat.verdict != record.results.verdict.label:
         where = f", {percent(heat.position)} of the way" if heat.position is not None else ""
         span = f"from chance {heat.chance:.3f} to floor {heat.floor:.3f}"
         yield f"Thermometer: loss {heat.loss:.3f}, {span}{where}: {heat.verdict}."
