@@ -61,22 +61,24 @@ def test_the_plain_mean_stands_beside_the_weighted_one_and_in_the_table():
     assert encoder.width == len(expected)
 
 
-def test_weights_by_repeats_are_the_square_root_of_rarity_times_mutual_information():
+def test_squared_weights_by_repeats_are_mutual_information_times_the_root_of_rarity():
     encoder, pairs = made("bag", repeats=True), 3000
-    first, second = torch.full((pairs, 3), 1), torch.full((pairs, 3), 1)
-    first[:, 1:], second[:, 1:] = 0, 0
+    first, second = torch.zeros(pairs, 4, dtype=torch.int64), torch.zeros(pairs, 4, dtype=torch.int64)
+    first[:, 0], second[:, 0] = 1, 1
     first[:1000, 1], second[:500, 1] = 7, 7  # of 1,000 texts with token 7, 500 have a positive with it
-    first[:1000, 2] = 8  # token 8 is as frequent in both, and comes again by chance
-    second[torch.arange(0, pairs, 3), 2] = 8
+    first[:100, 2], second[:60, 2] = 9, 9  # of 100 with token 9, 60
+    first[:1000, 3], second[::3, 3] = 8, 8  # token 8 comes again by chance
     for part in torch.arange(pairs).split(700):
         encoder.tokens.observe(first[part], second[part])
-    rarity, again = math.log(3001 / 1001), (500 + 20 * 0.03) / (1000 + 20)
-    square = rarity * math.log(again / (500.5 / pairs))
-    weight = encoder.tokens.weights(torch.tensor([7, 8]))
-    by_chance = rarity * math.log((334 + 20 * 0.03) / 1020 / (1000.5 / pairs))
-    assert by_chance < 0 or by_chance < 0.05 * square
-    expected = math.sqrt(square / (rarity * 0.01))
-    torch.testing.assert_close(weight[0] / weight[1], torch.tensor(expected), rtol=1e-4, atol=0.0)
+
+    def square(held, repeated, after):
+        again = (repeated + 20 * 0.03) / (held + 20)
+        return math.sqrt(math.log(3001 / (held + 1))) * max(0.01, math.log(again / ((after + 0.5) / pairs)))
+
+    expected = torch.tensor([square(1000, 500, 500), square(100, 60, 60), square(1000, 334, 1000)])
+    found = encoder.tokens.weights(torch.tensor([7, 9, 8])) ** 2
+    torch.testing.assert_close(found / found[0], expected / expected[0])
+    assert found[2] < 0.02 * found[0]
     assert not encoder.tokens.log_weight.requires_grad
 
 
