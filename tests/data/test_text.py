@@ -61,17 +61,26 @@ def test_a_file_with_a_text_that_is_read_in_part_says_which_line_it_is(tmp_path,
     texts = [f"text number {number}" for number in range(40)]
     texts[17] = "long " * 200_000
     path = write(tmp_path / "texts.txt", "\n".join(texts))
-    said = load(f"text:{path},by_line={str(by_line).lower()}", split="train").cut
-    assert said.startswith("Only the first 64 tokens are read of 1 of 40 lines (18); the longest is line 18")
-    assert "1,000,000 characters" in said
+    said = load(f"text:{path},by_line={str(by_line).lower()}", split="train").remarks
+    assert said == (
+        "Only the first 64 tokens (length=64) are read of 1 of 40 texts: line 18; the longest is line 18 with "
+        "1,000,000 characters."
+    )
     write(path, "short\n" * 40)
-    assert load(f"text:{path}", split="train").cut == ""
+    assert load(f"text:{path}", split="train").remarks == ""
+
+
+def test_a_file_with_control_characters_says_which_lines_have_them(tmp_path):
+    texts = [f"text number {number}" for number in range(40)]
+    texts[3], texts[30] = "a\x00b", "\x1b[31mred"
+    said = load(f"text:{write(tmp_path / 'texts.txt', chr(10).join(texts))}", split="train").remarks
+    assert said == "Control characters are read as spaces: lines 4, 31."
 
 
 def test_a_text_of_just_as_many_tokens_as_are_read_is_not_cut(tmp_path):
     path = write(tmp_path / "texts.txt", "\n".join(["a b c"] * 20 + ["a b c d"]))
-    assert load(f"text:{path},length=4", split="train").cut == ""
-    assert "(21)" in load(f"text:{path},length=3", split="train").cut
+    assert load(f"text:{path},length=4", split="train").remarks == ""
+    assert "texts: line 21;" in load(f"text:{path},length=3", split="train").remarks
 
 
 @trains
@@ -131,7 +140,7 @@ def test_empty_lines_divide_documents_where_no_column_does(tmp_path):
 
 def test_documents_of_one_sentence_have_no_pairs(tmp_path):
     path = write(tmp_path / "a.tsv", "x\ta\ny\tb\nz\tc\n")
-    with pytest.raises(ValueError, match=r"no two consecutive sentences of one document: 3 sentences of 3 documents"):
+    with pytest.raises(ValueError, match=r"no two consecutive sentences of one document; sentences: 3, documents: 3"):
         load(f"text:{path},pairs=next")
 
 

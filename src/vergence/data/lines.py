@@ -34,10 +34,17 @@ class Rows:
     @property
     def skipped(self) -> tuple[tuple[str, str], ...]:
         """Empty lines, in one entry."""
-        if not self.empty:
-            return ()
-        named = ", ".join(map(str, self.empty[:5])) + (f" and {len(self.empty) - 5} more" * (len(self.empty) > 5))
-        return ((f"line{'s' * (len(self.empty) > 1)} {named}", "empty"),)
+        return ((_listed(self.empty), "empty"),) if self.empty else ()
+
+    def named(self, places: Sequence[int]) -> str:
+        """The lines of some rows, the first of them by number."""
+        return _listed([int(self.numbers[place]) for place in places])
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    """Lines by number, five of them."""
+    more = f" and {len(numbers) - 5:,} more" * (len(numbers) > 5)
+    return f"line{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers[:5]))}{more}"
 
 
 def lines_of(file: Path) -> Iterator[tuple[int, int, str]]:

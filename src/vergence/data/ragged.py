@@ -26,13 +26,15 @@ class Ragged:
     longest: int
     itemsize: int = 4
     cut: Sequence[int] = ()  # of all texts, those of which only the first ``longest`` tokens are here
+    control: Sequence[int] = ()  # and those with control characters
 
     @classmethod
     def of(cls, texts: Sequence[str], tokens: Tokens, length: int) -> "Ragged":
         """Texts as rows of their first ``length`` tokens."""
-        flat, sizes, cut = tokenizers.flat(texts, tokens, length)
-        lengths = torch.from_numpy(sizes).long()
-        return cls(torch.from_numpy(flat), lengths.cumsum(0) - lengths, lengths, length, cut=cut)
+        made = tokenizers.flat(texts, tokens, length)
+        lengths = torch.from_numpy(made.sizes).long()
+        starts = lengths.cumsum(0) - lengths
+        return cls(torch.from_numpy(made.tokens), starts, lengths, length, cut=made.cut, control=made.control)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -103,6 +105,7 @@ class Lines:
     tokens: Tokens
     longest: int
     itemsize: int = 4
+    control: Sequence[int] = ()  # not looked for
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -79,7 +79,7 @@ class Samples:
     for series and int64 ``[n, t]`` for text, t at most the length of a sample and token 0 padding. ``captions`` are
     texts that belong to images, as tokens. ``beside`` holds other texts of each sample by name: its positive, its
     negatives. ``tokens`` is the tokenizer of texts. ``skipped`` names what could not be read, and why;
-    ``cut`` says which texts are longer than what is read of them.
+    ``remarks`` is what else a user should hear, such as texts that are longer than what is read of them.
     """
 
     x: Tensor | Stored
@@ -92,7 +92,7 @@ class Samples:
     captions: Any = None  # Int[Tensor, "n t"], or read by index
     beside: Mapping[str, Any] = field(default_factory=dict)
     tokens: Any = None
-    cut: str = ""
+    remarks: str = ""
 
     def __post_init__(self) -> None:
         if self.labels is not None and len(self.labels) != len(self.x):

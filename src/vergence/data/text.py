@@ -83,24 +83,24 @@ def _read_texts(
     read = tokens_read(length, made)
     first, *others = every = [rows_of(rows.texts[name], made, read) for name in columns]
     kept: dict[str, Any] = {"names": rows.texts[columns[0]], "tokens": made, "skipped": rows.skipped}
-    kept |= {"beside": dict(zip(columns[1:], others, strict=True)), "cut": _cut(every, rows, read)}
+    kept |= {"beside": dict(zip(columns[1:], others, strict=True)), "remarks": _remarks(every, rows, read)}
     return Samples(first, "text", source=path, **kept), rows
 
 
-def _cut(columns: Sequence[Ragged | Lines], rows: Rows, length: int) -> str:
-    """A sentence on the texts of which only the beginning is read, with the first of their lines; "" where none are."""
-    places = sorted(set().union(*(column.cut for column in columns)))
-    if not places:
-        return ""
-    named = ", ".join(str(rows.numbers[place]) for place in places[:5]) + f" and {len(places) - 5:,} more" * (
-        len(places) > 5
-    )
-    longest = max(places, key=lambda place: max(map(len, (texts[place] for texts in rows.texts.values()))))
-    size = max(len(texts[longest]) for texts in rows.texts.values())
-    return (
-        f"Only the first {length} tokens are read of {len(places):,} of {len(rows):,} lines ({named}); the longest is "
-        f"line {rows.numbers[longest]} with {size:,} characters. length=N reads more."
-    )
+def _remarks(columns: Sequence[Ragged | Lines], rows: Rows, length: int) -> str:
+    """Sentences on texts of which only the beginning is read and on control characters, with their first lines."""
+    cut, control = (sorted(set().union(*(getattr(each, name) for each in columns))) for name in ("cut", "control"))
+    said = []
+    if cut:
+        sizes = {place: max(len(texts[place]) for texts in rows.texts.values()) for place in cut}
+        longest = max(cut, key=sizes.__getitem__)
+        said += [
+            f"Only the first {length} tokens (length={length}) are read of {len(cut):,} of {len(rows):,} texts: "
+            f"{rows.named(cut)}; the longest is line {rows.numbers[longest]} with {sizes[longest]:,} characters."
+        ]
+    if control:
+        said += [f"Control characters are read as spaces: {rows.named(control)}."]
+    return " ".join(said)
 
 
 def _sample(columns: Iterable[Sequence[str]]) -> list[str]:
@@ -186,8 +186,8 @@ def next_sentences(samples: Samples, documents: np.ndarray, split: str, path: st
     after = np.flatnonzero(documents[1:] == documents[:-1])
     if not len(after):
         raise ValueError(
-            f"{path} has no two consecutive sentences of one document: {len(documents)} sentences of "
-            f"{len(np.unique(documents))} documents. Leave out pairs=next, or give longer documents."
+            f"{path} has no two consecutive sentences of one document; sentences: {len(documents)}, documents: "
+            f"{len(np.unique(documents))}. Leave out pairs=next, or give longer documents."
         )
     if split != "all":
         mine = _in_test(documents) == (split == "test")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -176,17 +176,27 @@ def files(tokens: Tokens) -> dict[str, str]:
     return {FILE: tokens.content, FACTS: json.dumps(facts) + "\n"}
 
 
-def flat(texts: Sequence[str], tokens: Tokens, length: int) -> tuple[np.ndarray, np.ndarray, list[int]]:
-    """The tokens of all texts one after the other, how many each has, and which texts were cut at ``length``."""
-    rows, sizes, cut = [], [], []
+class Flat(NamedTuple):
+    """The tokens of all texts one after the other, and how many each has; which texts were cut, which have controls."""
+
+    tokens: np.ndarray
+    sizes: np.ndarray
+    cut: list[int]
+    control: list[int]
+
+
+def flat(texts: Sequence[str], tokens: Tokens, length: int) -> Flat:
+    """Texts as their first ``length`` tokens, one text after the other."""
+    rows, sizes, cut, control = [], [], list[int](), list[int]()
     for start in range(0, len(texts), 16384):
         some = texts[start : start + 16384]
         made = tokens.encode(some, length + 1)  # one more than is read, to see that there is more
         cut += [start + i for i, row in enumerate(made) if len(row) > length or len(some[i]) > CHARACTERS * length]
+        control += [start + i for i, text in enumerate(some) if CONTROL.search(text, 0, CHARACTERS * length)]
         made = [row[:length] for row in made]
         sizes.append(np.fromiter(map(len, made), np.int32, len(made)))
         rows.append(np.fromiter((token for row in made for token in row), np.int32, int(sizes[-1].sum())))
-    return np.concatenate(rows), np.concatenate(sizes), cut
+    return Flat(np.concatenate(rows), np.concatenate(sizes), cut, control)
 
 
 def _library() -> Any:

@@ -69,7 +69,7 @@ def embed(
     lines = (
         f"{n:,} representation{'s' * (n > 1)} of {d} dimensions: {', '.join(map(str, written))}",
         *_skipped(skipped),
-        *filter(None, [samples.cut]),
+        *filter(None, [samples.remarks]),
     )
     values = {"path": str(path), "files": [str(file) for file in written], "n": n, "d": d}
     return Answer(lines, {**values, "skipped": [list(pair) for pair in skipped.items()]})

@@ -132,10 +132,10 @@ def opening(parts: Assembled) -> str:
     skipped = "".join(
         f" {count if count > 1 else named[reason]} skipped: {reason}." for reason, count in reasons.most_common(3)
     )
-    cut = f" {samples.cut}" if samples.cut else ""
+    remarks = f" {samples.remarks}" if samples.remarks else ""
     watched = f"{len(parts.validation):,} more to watch training by, " if config.watching.held_out else ""
     return (
-        f"{samples}; {watched}{len(parts.test):,} more to judge it at the end.{skipped}{cut} "
+        f"{samples}; {watched}{len(parts.test):,} more to judge it at the end.{skipped}{remarks} "
         f"{config.method} with {config.encoder} ({weights / 1e6:.1f} M weights), views {parts.recipe.description}, "
         f"{config.epochs} epochs in batches of {config.batch}."
     )
