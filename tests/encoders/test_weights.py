@@ -117,3 +117,10 @@ def test_a_file_with_code_is_refused_and_the_code_does_not_run(tmp_path, capsys)
         read_weights(tmp_path / "w.gif")
     with pytest.raises(FileNotFoundError, match="no weights at"):
         read_weights(tmp_path / "nowhere")
+
+
+def test_a_damaged_file_is_named_without_advice_to_run_its_code(tmp_path):
+    (tmp_path / "weights.pth").write_text("garbage")
+    with pytest.raises(ValueError, match="damaged, or holds more than tensors") as caught:
+        read_weights(tmp_path / "weights.pth")
+    assert "weights_only" not in str(caught.value)

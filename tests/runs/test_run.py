@@ -87,7 +87,7 @@ def test_a_run_is_not_overwritten_by_another_way_to_it(run):
 
 def test_a_folder_of_other_things_is_left_alone(tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(FileExistsError, match="is not empty"):
+    with pytest.raises(FileExistsError, match="is not empty and holds no run: name another"):
         Run.create(tmp_path, Config(), overwrite=True)
     assert (tmp_path / "thesis.txt").exists()
 

@@ -37,7 +37,7 @@ def pretrained(name: str, backbone: nn.Module, options: Mapping[str, Any]) -> di
     try:
         made = timm.create_model(model, pretrained=True, num_classes=0, in_chans=channels, **options)
     except Exception as error:  # a network that is down, a name without weights: each has its own class
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:300].rstrip(".")
         raise RuntimeError(
             f"The weights of {name} could not be fetched: {reason}. Fetch them where there is a network and give the "
             "file: --start FILE."

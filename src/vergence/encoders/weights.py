@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
@@ -44,15 +45,22 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     try:
         found = _read(path)
     except Exception as error:  # a damaged file may raise anything
-        reason = str(error).strip().splitlines()
         raise ValueError(
-            f"{path} cannot be read as weights: {reason[0][:300] if reason else type(error).__name__}. Files are read "
-            "without running the code in them; save the tensors alone: torch.save(model.state_dict(), path)."
+            f"{path} cannot be read as weights: {_reason(error)}. Files are read without running the code in them; "
+            "save the tensors alone: torch.save(model.state_dict(), path)."
         ) from error
     tensors = {name: value for name, value in _nested(found).items() if isinstance(value, Tensor)}
     if not tensors:
         raise ValueError(f"{path} holds no tensors; expected those of a state_dict, by name.")
     return tensors
+
+
+def _reason(error: Exception) -> str:
+    """Why a file cannot be read, without torch's advice to run the code in it."""
+    if isinstance(error, UnpicklingError):
+        return "it is damaged, or holds more than tensors"
+    lines = str(error).strip().splitlines()
+    return lines[0][:300].rstrip(".") if lines else type(error).__name__
 
 
 def fit_in(module: nn.Module, weights: Mapping[str, Tensor], *, source: str) -> Fitted:

@@ -87,9 +87,10 @@ class Run:
         """Refuse a directory that holds something, unless it is a run that shall be overwritten."""
         there = (self.path / "config.yaml").exists()
         if not (overwrite and there) and self.occupied():
-            what = "holds a run" if there else "is not empty"
+            if not there:
+                raise FileExistsError(f"{self.path} is not empty and holds no run: name another folder.")
             raise FileExistsError(
-                f"{self.path} {what}. Continue it with --resume, replace it with --overwrite, or name another."
+                f"{self.path} holds a run. Continue it with --resume, replace it with --overwrite, or name another."
             )
 
     def occupied(self) -> bool:
