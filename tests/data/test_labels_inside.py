@@ -55,3 +55,23 @@ def test_a_faiss_index_without_the_library_says_what_to_install(tmp_path):
     index.add(H)
     faiss.write_index(index, str(tmp_path / "e.faiss"))
     np.testing.assert_allclose(read_embeddings(tmp_path / "e.faiss"), H)
+
+
+def test_a_frame_written_with_the_numbers_of_its_columns_and_rows(tmp_path):
+    """pandas writes ``,0,1,label``: the first column counts rows, and is no feature."""
+    rows = np.random.default_rng(0).normal(size=(5, 2)).round(3)
+    for heading, first in ((",0,1,label", True), ("0,1,label", False)):
+        for classes in ("01010", "ababa"):
+            lines = [
+                ",".join([*([str(n)] if first else []), *map(str, row), label])
+                for n, (row, label) in enumerate(zip(rows, classes, strict=True))
+            ]
+            file = tmp_path / "frame.csv"
+            file.write_text("\n".join([heading, *lines]))
+            np.testing.assert_allclose(read_embeddings(file), rows)
+            assert [str(label) for label in read_labels(file)] == list(classes)
+
+
+def test_a_table_without_a_heading_keeps_its_first_line(tmp_path):
+    (tmp_path / "plain.csv").write_text("1,2\n3,4\n5,6")
+    assert read_embeddings(tmp_path / "plain.csv").shape == (3, 2)

@@ -19,6 +19,8 @@ from vergence.diagnostics.arrays import not_finite
 
 # Names looked for, in this order, in files that hold several arrays.
 USUAL_NAMES = ("h", "test_h", "embeddings", "embedding", "features", "z", "x", "arr_0")
+IDENTIFIERS = ("id", "uuid")
+UNNAMED = ("", "Unnamed: 0")  # what pandas calls the column of a frame's own row numbers
 LABEL_NAMES = ("labels", "label", "y", "target", "targets", "class", "test_labels")
 BEGINNINGS = {
     b"\x93NUMPY": "a .npy array",
@@ -77,7 +79,7 @@ def _columns(file: Path) -> dict[str, Any]:
     """The columns of a .csv with a heading, as text."""
     with file.open(newline="", encoding="utf-8", errors="replace") as opened:
         rows = [row for row in csv.reader(opened) if row]
-    if not rows or any(_is_number(cell) for cell in rows[0]):
+    if not _has_heading(rows):
         return {}
     return {name: np.array(column) for name, column in zip(rows[0], zip(*rows[1:], strict=False), strict=False)}
 
@@ -191,14 +193,14 @@ def _torch(file: Path, name: str | None) -> torch.Tensor:
 
 
 def _csv(file: Path, name: str | None) -> np.ndarray:
-    """A table of numbers; a first line without any number is a heading."""
+    """A table of numbers, with a heading or none."""
     try:
         with file.open(newline="", encoding="utf-8") as opened:
             rows = [row for row in csv.reader(opened) if row]
     except (UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{file} is not a table of numbers: {error}") from error
     heading: list[str] = []
-    if rows and not any(_is_number(cell) for cell in rows[0]):
+    if _has_heading(rows):
         heading, rows = rows[0], rows[1:]
     rows = _vectors(heading, rows, name)
     lengths = sorted({len(row) for row in rows})
@@ -218,8 +220,23 @@ def _vectors(heading: list[str], rows: list[list[str]], name: str | None) -> lis
     if brackets:
         wanted = heading.index(name) if name in heading else brackets[0]
         return [row[wanted].strip("[]{}() ").split(",") for row in rows]
-    dropped = {place for place, word in enumerate(heading) if word in (*LABEL_NAMES, "id", "uuid")}
+    dropped = {place for place, word in enumerate(heading) if word in (*LABEL_NAMES, *IDENTIFIERS, *UNNAMED)}
     return [[cell for place, cell in enumerate(row) if place not in dropped] for row in rows] if dropped else rows
+
+
+def _has_heading(rows: list[list[str]]) -> bool:
+    """Whether the first line names the columns: no number in it, or a label's name, or a word above a number.
+
+    A frame without names of its own is written with the numbers of its columns: ``0,1,2,label``.
+    """
+    if not rows:
+        return False
+    words = [place for place, cell in enumerate(rows[0]) if not _is_number(cell)]
+    below = rows[1] if len(rows) > 1 else []
+    return len(words) == len(rows[0]) or any(
+        rows[0][place] in (*LABEL_NAMES, *IDENTIFIERS) or (place < len(below) and _is_number(below[place]))
+        for place in words
+    )
 
 
 def _is_number(cell: str) -> bool:

@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
@@ -57,7 +56,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
 def _reason(error: Exception) -> str:
     """Why a file cannot be read, without torch's advice to run the code in it."""
-    if isinstance(error, UnpicklingError):
+    if type(error).__name__ == "UnpicklingError":
         return "it is damaged, or holds more than tensors"
     lines = str(error).strip().splitlines()
     return lines[0][:300].rstrip(".") if lines else type(error).__name__
