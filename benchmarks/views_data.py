@@ -75,7 +75,7 @@ def photos() -> tuple[Samples, Samples]:
     return part((0.0, 0.6), 170, 0), part((0.65, 1.0), 100, 1)
 
 
-def write_photos(folder: Path, each: int = 200) -> None:
+def write_photos(folder: Path, each: int = 210) -> None:
     """The crops as JPEG files, in a folder for each class."""
     for number, (crop, label) in enumerate(_crops((0.0, 1.0), each, 2)):
         path = folder / Path(PHOTOS[label]).stem / f"{number:05d}.jpg"

@@ -2,7 +2,7 @@
 
     python benchmarks/views_trials.py run rows.jsonl [--only cifar10 digits] [--passes trial target ...]
     python benchmarks/views_trials.py table rows.jsonl        # what the rows say; costs nothing
-    python benchmarks/views_trials.py photos FOLDER           # 3,600 photographs as JPEG, to time `vergence views` on
+    python benchmarks/views_trials.py photos FOLDER           # 3,780 photographs as JPEG, to time `vergence views` on
 
 Rows are kept one by one, so a run that was stopped goes on. CIFAR-10 and digits are the development data: steps, laps
 and spread of the trials were chosen on them; the others (views_data.py says what they are and which packages hold
