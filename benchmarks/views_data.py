@@ -65,26 +65,37 @@ def watch_table() -> tuple[Samples, Samples]:
 
 
 def photos() -> tuple[Samples, Samples]:
-    """Crops of 18 photographs, the class being which one: training crops from the left, test crops from the right."""
+    """Crops of 18 photographs, the class being which one; test crops are others, from anywhere."""
+    return _photos((0.0, 1.0), 170, 0), _photos((0.0, 1.0), 100, 1)
 
-    def part(share: tuple[float, float], count: int, seed: int) -> Samples:
-        crops = [(np.asarray(crop), label) for crop, label in _crops(share, count, seed)]
-        x, labels = torch.from_numpy(np.stack([crop for crop, _ in crops])).permute(0, 3, 1, 2), [n for _, n in crops]
-        return _images(trials.reduced(x.contiguous(), "image"), torch.tensor(labels), "photos")
 
-    return part((0.0, 0.6), 170, 0), part((0.65, 1.0), 100, 1)
+def photos_apart() -> tuple[Samples, Samples]:
+    """Training crops from the left of every photograph, test crops from its right: nothing is seen twice.
+
+    The groups are the three strips of a photograph that training crops begin in, since crops of one strip are nearly
+    copies of each other.
+    """
+    return _photos((0.0, 0.6), 170, 0, strips=3), _photos((0.65, 1.0), 100, 1, strips=3)
+
+
+def _photos(share: tuple[float, float], count: int, seed: int, *, strips: int = 0) -> Samples:
+    crops = [(np.asarray(crop), label, place) for crop, label, place in _crops(share, count, seed)]
+    images, labels, places = map(np.stack, zip(*crops, strict=True))
+    x = torch.from_numpy(images).permute(0, 3, 1, 2).contiguous()
+    samples = _images(trials.reduced(x, "image"), torch.from_numpy(labels), "photos")
+    return grouped(samples, strips * labels + (strips * places).astype(int)) if strips else samples
 
 
 def write_photos(folder: Path, each: int = 210) -> None:
     """The crops as JPEG files, in a folder for each class."""
-    for number, (crop, label) in enumerate(_crops((0.0, 1.0), each, 2)):
+    for number, (crop, label, _) in enumerate(_crops((0.0, 1.0), each, 2)):
         path = folder / Path(PHOTOS[label]).stem / f"{number:05d}.jpg"
         path.parent.mkdir(parents=True, exist_ok=True)
         crop.save(path, quality=90)
 
 
-def _crops(share: tuple[float, float], count: int, seed: int) -> Iterator[tuple[Image.Image, int]]:
-    """Crops of a quarter to a half of the width of a photograph, from a part of its columns."""
+def _crops(share: tuple[float, float], count: int, seed: int) -> Iterator[tuple[Image.Image, int, float]]:
+    """Crops of a quarter to a half of the width of a photograph, from some of its columns, and where they begin."""
     random = np.random.default_rng(seed)
     for label, name in enumerate(PHOTOS):
         with Image.open(_package("skimage") / "data" / name) as file:
@@ -94,7 +105,11 @@ def _crops(share: tuple[float, float], count: int, seed: int) -> Iterator[tuple[
             wide = min(random.uniform(0.25, 0.5) * image.width, right - left, image.height * WIDE / HIGH)
             high = wide * HIGH / WIDE
             x, y = random.uniform(left, right - wide), random.uniform(0, image.height - high)
-            yield image.resize((WIDE, HIGH), Image.Resampling.BICUBIC, (x, y, x + wide, y + high)), label
+            yield (
+                image.resize((WIDE, HIGH), Image.Resampling.BICUBIC, (x, y, x + wide, y + high)),
+                label,
+                (x - left) / (right - wide - left),
+            )
 
 
 def textures() -> tuple[Samples, Samples]:
@@ -194,6 +209,6 @@ def _relabeled(part: Samples, x: Tensor, labels: Tensor) -> Samples:
 
 WRONG = {"mirrored": mirrored, "tinted": tinted, "toned": toned}  # all made of digits
 OWN: dict[str, Callable[[], tuple[Samples, Samples]]] = {
-    "watch": watch, "watch_table": watch_table, "photos": photos, "textures": textures, "vowels": vowels,
-    "diamonds": diamonds,
+    "watch": watch, "watch_table": watch_table, "photos": photos, "photos_apart": photos_apart, "textures": textures,
+    "vowels": vowels, "diamonds": diamonds,
 }  # fmt: skip

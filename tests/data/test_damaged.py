@@ -68,6 +68,14 @@ def test_a_damaged_header_is_said_to_be_one(tmp_path):
 
 def test_labels_of_bytes_are_names_and_structures_are_refused(tmp_path):
     assert label_file(str(stored(tmp_path / "y.npy", np.array([b"a", b"b"])))).tolist() == ["a", "b"]
+    (tmp_path / "garbage.npy").write_bytes(b"12345678" * 50)
+    np.savez(tmp_path / "y.npz", y=np.arange(3))
+    for name, words in {
+        "garbage.npy": r"is no \.npy file",
+        "y.npz": "labels are read from a .npy array or a text",
+    }.items():
+        with pytest.raises(ValueError, match=words):
+            label_file(str(tmp_path / name))
     assert label_file(str(stored(tmp_path / "y.npy", np.array([1.0, 2.0])))).tolist() == [1, 2]
     for bad in (np.zeros(2, dtype=[("a", "i4")]), np.array([0.5, 1]), np.array([1j, 2])):
         with pytest.raises(ValueError, match="expected names or whole numbers"):

@@ -168,3 +168,15 @@ def test_many_names_become_a_short_sentence():
     assert joined(["a"]) == "a"
     assert joined(["a", "b", "c"]) == "a, b and c"
     assert joined(list("abcdefg")) == "a, b, c, d and 3 others"
+
+
+def test_where_nearly_all_samples_are_right_it_asks_for_groups_until_they_are_given():
+    """Forty places with four near copies each: leave-one-out finds the copies whatever the views are."""
+    place, random = np.arange(160) // 4, np.random.default_rng(0)
+    rows = (8 * random.normal(size=(40, 6))[place] + 0.01 * random.normal(size=(160, 6))).astype(np.float32)
+    options = QUICK | {"samples": 160, "sets": ("usual", "slight-noise"), "labels": place % 2}
+    alone, together = rank_views(data=rows, **options), rank_views(data=rows, groups=place, **options)
+    assert any("say with --groups" in line for line in alone.caution)
+    assert not any("say with --groups" in line for line in together.caution)
+    assert together.best.tried.last.score < alone.best.tried.last.score - 0.2
+    assert any("intervals are those of drawing groups" in note for note in together.notes)

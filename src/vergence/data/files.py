@@ -63,6 +63,8 @@ def array_in(file: Path) -> Any:
     except MemoryError as error:
         raise MemoryError(f"{file} says that it holds more than fits in memory: {error}") from error
     except Exception as error:  # a damaged header is parsed as Python and may raise anything
+        if "pickled (object) data" in str(error):  # what numpy takes anything for that it does not know
+            raise ValueError(f"{file} is no {file.suffix} file: it begins like something else.") from None
         if not re.search("Object arrays|Python objects", str(error)):  # numpy says either
             raise ValueError(f"{file} cannot be read as {file.suffix}: {_first_line(error)}") from error
         raise ValueError(
@@ -84,6 +86,8 @@ def label_file(path: str) -> NDArray[Any]:
     file = existing_file(path)
     if file.suffix == ".npy":
         return label_values(array_in(file), str(path))
+    if file.suffix in (".npz", ".safetensors", ".parquet", ".pt", ".pth", ".pkl"):
+        raise ValueError(f"{path} ends in {file.suffix}; labels are read from a .npy array or a text, one a line.")
     try:
         return np.array(file.read_text(encoding="utf-8").splitlines())
     except UnicodeDecodeError as error:

@@ -97,6 +97,7 @@ def views(
         sets=tuple(RankedSet(chosen[row.name], row, described.get(row.name)) for row in tried),
         source=material.samples.source,
         labeled=material.labels is not None,
+        grouped=material.groups is not None,
         samples=len(material.x),
         total=material.total,
         chance=_chance(material.labels),
