@@ -24,6 +24,15 @@ def test_the_doctor_reads_arrays():
     assert "labels at chance" in vg.doctor(rows(), labels=labels).to_dict()["faults"]
 
 
+@pytest.mark.parametrize("kept", [0, 60])
+def test_rows_of_zeros_are_examined(kept):
+    h = rows()
+    h[kept:] = 0
+    found = vg.doctor(h).to_dict()
+    assert found["verdict"]["label"] != "healthy"
+    assert found["diagnostics"]["effective_rank"]["value"] == pytest.approx(1.0) or kept
+
+
 def test_noise_with_labels_is_not_called_healthy():
     found = vg.doctor(rows(), labels=np.arange(200) % 4).to_dict()
     assert found["faults"] == ["labels at chance"]

@@ -180,3 +180,8 @@ def test_where_nearly_all_samples_are_right_it_asks_for_groups_until_they_are_gi
     assert not any("say with --groups" in line for line in together.caution)
     assert together.best.tried.last.score < alone.best.tried.last.score - 0.2
     assert any("intervals are those of drawing groups" in note for note in together.notes)
+
+
+def test_equal_samples_are_refused():
+    with pytest.raises(ValueError, match="All 64 samples of array are equal"):
+        rank_views(data=np.ones((64, 5), np.float32), labels=np.arange(64) % 2, **QUICK)

@@ -246,9 +246,11 @@ def whitened(rows: Tensor) -> Tensor:
 
 
 def clipped(rows: Tensor) -> Tensor:
-    """Rows longer than three times the median length are shortened to it."""
+    """Rows longer than three times the median length are shortened to it; where most rows are 0, none is."""
     length = lengths(rows)
     limit = 3 * float(length.median())
+    if limit == 0:
+        return rows
     return rows * (limit / length.clamp(min=limit))[:, None]
 
 

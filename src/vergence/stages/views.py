@@ -142,6 +142,8 @@ def _material(
         raise ValueError(f"The {len(samples)} samples that were drawn are of one group; take more of them (--samples).")
     known, doubts = _usable(samples)
     x = trials.reduced(samples.x[torch.arange(len(samples))], samples.kind, side=side)
+    if (x == x[:1]).all():
+        raise ValueError(f"All {len(x)} samples of {samples.source} are equal: no views could tell them apart.")
     few = evenly(len(x), CLASSES // 2 * per_class, seed=seed) if known is None else _few(known, per_class, seed)
     return Material(samples, x, known, few, total, (*doubts, *_changes(samples, x, total)))
 
