@@ -183,5 +183,5 @@ def test_where_nearly_all_samples_are_right_it_asks_for_groups_until_they_are_gi
 
 
 def test_equal_samples_are_refused():
-    with pytest.raises(ValueError, match="All 64 samples of array are equal"):
+    with pytest.raises(ValueError, match="All 64 samples of x are equal"):
         rank_views(data=np.ones((64, 5), np.float32), labels=np.arange(64) % 2, **QUICK)
