@@ -17,7 +17,7 @@ RUNS = {"a": run(10.0, -3.0, 1.1), "b": run(30.0, -2.0, 0.2), "c": run(20.0, -1.
 
 
 def test_each_score_is_read_in_its_own_direction_and_only_shared_ones_are_used():
-    found = {ranking.score: ranking.runs for ranking in selection(RUNS)}
+    found = {ranking.score: ranking.runs for ranking in selection(RUNS, {"a": 0.9, "b": 0.8, "c": 0.7})}
     assert found == {
         "effective_rank": ("b", "c", "a"),
         "uniformity": ("a", "b", "c"),
@@ -52,7 +52,12 @@ def test_a_perfect_order_of_few_runs_is_not_taken_for_certain():
 
 def test_a_score_without_a_value_ranks_nothing():
     unknown = {**RUNS, "b": run(30.0, None, 0.2)}
-    assert [ranking.score for ranking in selection(unknown)] == ["effective_rank", "decay_exponent"]
+    judged = selection(unknown, {"a": 0.9, "b": 0.8, "c": 0.7})
+    assert [ranking.score for ranking in judged] == ["effective_rank", "decay_exponent"]
+
+
+def test_scores_that_misled_are_shown_only_beside_labels_that_judge_them():
+    assert [ranking.score for ranking in selection(RUNS)] == ["effective_rank"]
 
 
 def test_one_run_cannot_be_ranked():

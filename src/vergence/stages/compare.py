@@ -95,12 +95,13 @@ def cells(run: Run) -> dict[str, str]:
 def label_free(
     found: Mapping[str, Results], settings: Mapping[str, Mapping[str, Any]]
 ) -> tuple[tuple[Ranking, ...], str | None]:
-    """Runs ranked by each label-free score, or why they are not; where all have labels, how well each score ranked.
+    """Runs ranked by each label-free score, or why they are not; where labels judge the scores, how well each ranked.
 
-    Without labels only runs on the same data, with the same augmentation and family of encoders are ranked.
+    Without labels, or with too few runs to judge a score, only runs on the same data, with the same augmentation and
+    family of encoders are ranked.
     """
     accuracy = {name: probe for name, each in found.items() if (probe := _probed(each)) is not None}
-    judged = accuracy if len(accuracy) == len(found) else None
+    judged = accuracy if len(accuracy) == len(found) >= FEWEST_RANKED else None
     numbers = {name: {key: entry.value for key, entry in each.diagnostics.items()} for name, each in found.items()}
     return selection(numbers, judged, settings), None if judged else unlike(settings)
 
@@ -126,8 +127,6 @@ def order(ranking: Ranking) -> str:
         wrong = f"{WRONG[0]:.0%} to {WRONG[1]:.0%} of pairs"
         return f"{line} (a guess: among short runs of many methods it had {wrong} wrong)"
     if ranking.agreement is None or ranking.interval is None or math.isnan(ranking.agreement):
-        return line
-    if len(ranking.runs) < FEWEST_RANKED:
         return line
     low, high = ranking.interval
     return f"{line} (rank correlation with the probe {ranking.agreement:.2f} [{low:.2f}, {high:.2f}])"
