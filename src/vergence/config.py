@@ -56,6 +56,9 @@ GENTLE = 0.01
 MOST_NODES = 10_000  # values in a file of settings, aliases written out; a config has about 50
 
 
+LARGEST_RATE = 1e30  # float32 holds no number above 3.4e38, and no sum of such
+
+
 @dataclass(frozen=True)
 class Optim:
     """The optimizer and its schedule."""
@@ -247,6 +250,8 @@ class Config:
             value = getattr(self.optim, name) or 0.0
             if not (math.isfinite(value) and value >= 0):
                 raise ValueError(f"optim.{name} must be a finite number that is not negative, got {value}")
+            if value > LARGEST_RATE:
+                raise ValueError(f"optim.{name} must be at most {LARGEST_RATE:g}, got {value:g}")
         if not 0 < self.starting.layer_decay <= 1:
             raise ValueError(f"starting.layer_decay must be above 0 and at most 1, got {self.starting.layer_decay}")
         if not 0 <= self.optim.momentum < 1:

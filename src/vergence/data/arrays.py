@@ -195,6 +195,11 @@ def _require_finite(array: NDArray[Any], source: str) -> None:
         bad = np.concatenate([(~np.isfinite(block.astype(np.float32))).sum(1) for block in _blocks(array)])
     rows = np.flatnonzero(bad)
     if len(rows):
+        if np.isfinite(array[rows[0]]).all():
+            raise ValueError(
+                f"{source} holds numbers up to {np.abs(array[rows[0]]).max():.3g} (row {rows[0]}), and float32 ends at "
+                "3.4e38. Rescale them."
+            )
         raise ValueError(
             f"{source} has {bad.sum()} NaN or infinite values, in {len(rows)} of {len(array)} rows; the first is row "
             f"{rows[0]}. Drop those rows or fill them in."

@@ -1,6 +1,7 @@
 """Encoders: a row builds a backbone for samples of a shape; ``encoder.width`` is the width of its representation."""
 
 import copy
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -81,12 +82,24 @@ def build(name: str, shape: tuple[int, ...], **options: Any) -> nn.Module:
     if name.partition(":")[0] in ("timm", "hf") and name not in ENCODERS:
         return external(name, shape, **options)
     row = ENCODERS[name]
-    made = copy.deepcopy(row) if isinstance(row, nn.Module) else row(shape, **options)
+    made = copy.deepcopy(row) if isinstance(row, nn.Module) else _called(name, row, shape, options)
     if not isinstance(made, nn.Module):
         raise ValueError(f"The encoder {name} gave {type(made).__name__}, not a torch.nn.Module.")
     if isinstance(getattr(made, "width", None), int):
         return made
     return with_width(made, measured_width(made, shape, name))
+
+
+def _called(name: str, row: Any, shape: tuple[int, ...], options: Mapping[str, Any]) -> Any:
+    """What a row makes for a shape; what is named package.module:name may be anything, and is said to be no encoder."""
+    try:
+        return row(shape, **options)
+    except TypeError as error:
+        if ":" not in name:
+            raise
+        raise ValueError(
+            f"The encoder {name} cannot be called with the shape of a sample, here {shape}: {error}"
+        ) from error
 
 
 @torch.no_grad()

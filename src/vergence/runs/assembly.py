@@ -299,6 +299,8 @@ def _existing(name: str) -> torch.device:
     """A device of this machine that computes; any other is refused in a sentence."""
     try:
         torch.zeros(1, device=name).sum().item()
+        if torch.device(name).type == "cpu" and torch.device(name).index:  # which torch takes for cpu
+            raise ValueError("there is one cpu device, of all cores")
     except (RuntimeError, AssertionError, ValueError) as error:  # torch asserts that it was built for CUDA
         found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
         there = f"cpu and {found}" if found else "cpu"
