@@ -70,7 +70,9 @@ def test_labels_of_bytes_are_names_and_structures_are_refused(tmp_path):
     assert label_file(str(stored(tmp_path / "y.npy", np.array([b"a", b"b"])))).tolist() == ["a", "b"]
     (tmp_path / "garbage.npy").write_bytes(b"12345678" * 50)
     np.savez(tmp_path / "y.npz", y=np.arange(3))
+    (tmp_path / "archive.npy").write_bytes((tmp_path / "y.npz").read_bytes())
     for name, words in {
+        "archive.npy": "it is an archive of arrays",
         "garbage.npy": r"is no \.npy file",
         "y.npz": "labels are read from a .npy array or a text",
     }.items():

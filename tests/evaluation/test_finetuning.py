@@ -98,7 +98,7 @@ def test_labels_are_drawn_evenly(spec, counts):
     assert spec == "all" or not torch.equal(rows[0], rows[1])
 
 
-@pytest.mark.parametrize("spec", ["0%", "101%", "ten", "0-per-class", "-5", "1%"])
+@pytest.mark.parametrize("spec", ["0%", "101%", "ten", "0-per-class", "-5", "1%", "41-per-class"])
 def test_a_number_of_labels_that_makes_no_sense_is_refused(spec):
     with pytest.raises(ValueError, match="abels"):
         chosen(spec, torch.arange(120) % 3, seed=0)

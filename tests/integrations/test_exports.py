@@ -72,6 +72,14 @@ def test_a_torch_program_gives_the_same_numbers_and_refuses_the_other_type(run, 
         program(wrong)
 
 
+@pytest.mark.parametrize(("form", "name"), [("torch", "e.onnx"), ("onnx", "e.pt2"), ("torch", "rows.npy")])
+def test_a_name_that_says_another_form_is_refused_and_nothing_is_overwritten(run, tmp_path, form, name):
+    (tmp_path / name).write_bytes(b"mine")
+    with pytest.raises(ValueError, match=f"ends in .* and --form {form} writes"):
+        vg.export(run, output=tmp_path / name, form=form)
+    assert (tmp_path / name).read_bytes() == b"mine"
+
+
 def test_a_classifier_goes_out_with_its_classes(run, tmp_path):
     tuned = run / "finetuned" / "all"
     vg.export(tuned, form="onnx", output=tmp_path / "c.onnx", preprocess=True)

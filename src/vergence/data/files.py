@@ -56,7 +56,8 @@ def array_in(file: Path) -> Any:
     try:
         if file.suffix == ".npy":
             found = np.load(file, allow_pickle=False, mmap_mode="r")
-            found.shape  # noqa: B018 - an archive under this name has none
+            if not isinstance(found, np.ndarray):
+                raise ValueError("it is an archive of arrays, as .npz is")
             return found
         with np.load(file, allow_pickle=False) as archive:
             return dict(archive)

@@ -28,6 +28,9 @@ def chosen(spec: str, labels: Tensor, *, seed: int) -> Tensor:
     each = re.fullmatch(r"(\d+)-per-class", spec)
     if each and int(each[1]):
         members = [torch.nonzero(labels == label).flatten() for label in classes]
+        most = max(map(len, members))
+        if int(each[1]) > most:
+            raise ValueError(f"No class has more than {most} labels, fewer than {spec}: say all.")
         return torch.cat([rows[drawn(len(rows), int(each[1]), seed=seed)] for rows in members]).sort().values
     share = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", spec)
     if spec == "all" or (share and float(share[1]) == 100):

@@ -11,6 +11,7 @@ from vergence.integrations.exports.source import contract, source
 from vergence.runs.results import Answer
 from vergence.runs.run import file_to_write, write_bytes
 
+OTHER_FILES = (".npy", ".npz", ".parquet", ".csv", ".txt", ".json", ".yaml", ".html", ".png", ".jpg")
 GRAPHS = ("torch", "onnx")  # the forms that compute, so that the standardization of inputs is inside
 
 
@@ -29,6 +30,7 @@ def export(run: Path, *, output: Path | None = None, form: str = "torch", prepro
     name = "encoder" if made.head is None else "classifier"
     path = Path(output) if output else Path(run) / f"{name}{SUFFIXES.get(form, f'-{form}')}"
     if form in SUFFIXES:  # any other writes a folder
+        _check_name(path, form)
         file_to_write(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     files = row(made, path, **options)
@@ -41,3 +43,13 @@ def export(run: Path, *, output: Path | None = None, form: str = "torch", prepro
     classes = f" and {len(made.classes)} classes" if made.head is not None else ""
     values = {"path": str(path), "form": form, "files": [str(file) for file in files], "sha256": made.digest}
     return Answer((f"Encoder of {made.width} dimensions{classes}: {', '.join(map(str, files))}",), values)
+
+
+def _check_name(path: Path, form: str) -> None:
+    """Refuse a name that says another form than is written, such as encoder.onnx for a program of torch."""
+    own = "." + SUFFIXES[form].rpartition(".")[2]
+    others = {"." + suffix.rpartition(".")[2]: name for name, suffix in reversed(SUFFIXES.items())}
+    if path.suffix == own or path.suffix not in (*others, *OTHER_FILES):
+        return
+    instead = f"; --form {others[path.suffix]} writes {path.suffix}" if path.suffix in others else ""
+    raise ValueError(f"{path} ends in {path.suffix}, and --form {form} writes {SUFFIXES[form]}{instead}.")
