@@ -41,6 +41,17 @@ def test_a_loop_gets_its_numbers_and_its_page(tmp_path, capsys):
     assert "Page: " in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("steps", "label"), [(20, "cannot tell"), (200, "faulty")])
+def test_views_that_do_not_match_are_a_fault_only_after_some_training(tmp_path, steps, label):
+    watcher = Watcher(tmp_path, every=steps)
+    for step in range(steps):
+        (z1, _), (_, z2) = pairs(seed=2 * step), pairs(seed=2 * step + 1)
+        watcher(1.0, z1, z2)
+    found = watcher.close()
+    assert found.verdict.label == label
+    assert ("shuffled pairs" in found.faults) == (label == "faulty")
+
+
 def test_embeddings_are_kept_only_before_a_measurement():
     watcher = Watcher(every=100, rows=64)
     z1, z2 = pairs()

@@ -108,7 +108,7 @@ class Watcher:
 
     def _diagnosed(self, rows: Mapping[str, Tensor]) -> Results:
         pairs: dict[str, Any] = {"z1": rows["z1"], "z2": rows["z2"]} if "z2" in rows else {}
-        options: dict[str, Any] = {"labels": rows.get("labels")}
+        options: dict[str, Any] = {"labels": rows.get("labels"), "steps": self.step}
         if self.objective is not None and self.log:
             options |= {"objective": self.objective, "loss": self.log[-1]["loss"], "batch": self.batch}
             options |= self.hyperparameters
