@@ -12,8 +12,8 @@ ESTIMATED = 5  # steps after which the rest is estimated, by those behind the fi
 class Progress:
     """A context that is told about steps; it prints to standard error and never to standard output."""
 
-    def __init__(self, total: int, *, start: int = 0, quiet: bool = False):
-        self.total, self.start, self.done, self.quiet = total, start, start, quiet
+    def __init__(self, total: int, *, start: int = 0, quiet: bool = False, then: str = ""):
+        self.total, self.start, self.done, self.quiet, self.then = total, start, start, quiet, then
         self._began = time.monotonic()
         self._printed = 0.0
         self._samples = 0
@@ -67,7 +67,7 @@ class Progress:
             self._first = seconds
         if self.done - self.start == ESTIMATED and not self.quiet and self.total - self.done > ESTIMATED:
             left = (seconds - self._first) / (ESTIMATED - 1) * (self.total - self.done)
-            self._print(f"About {duration(left)} of training are left; the assessment follows.")
+            self._print(f"About {duration(left)} are left{self.then and f'; {self.then} follows'}.")
         if self._bar is not None:
             self._bar.update(self._task, completed=self.done, description=" · ".join(words))
         elif not self.quiet and (seconds - self._printed > PERIOD or self.done == self.total):

@@ -173,7 +173,7 @@ def record(parts: Assembled, run: Run, *, leads: bool, quiet: bool) -> Assembled
     heat = _thermometer(parts)
     recipe = compute.compiled(parts.learner, parts.recipe, config.compute)
     steps = loop.fit(parts.learner, optimizer, parts.samples, recipe, config, start=start)
-    bar = Progress(total, start=start, quiet=quiet)
+    bar = Progress(total, start=start, quiet=quiet, then="the assessment")
     with bar, launch.Signals(patient=True) as signals, tracked(run, config.track if leads else (), told=told) as tell:
         waiting: list[loop.Step] = []
         row: dict[str, Any] = {}
