@@ -31,7 +31,8 @@ PAGE = """<!doctype html><link rel="icon" href="data:,">
 import * as ort from "onnxruntime-web";
 ort.env.wasm.numThreads = 1;  // more need headers of isolation
 window.embed = async (file, type, shape) => {
-  const bytes = await (await fetch("x.bin")).arrayBuffer();
+  // Two files of one name within a second are one to a cache, which goes by the time.
+  const bytes = await (await fetch("x.bin", { cache: "no-store" })).arrayBuffer();
   const x = type === "uint8" ? new Uint8Array(bytes) : new Float32Array(bytes);
   const { h } = await (await ort.InferenceSession.create(file)).run({ x: new ort.Tensor(type, x, shape) });
   return { dims: h.dims, values: Array.from(h.data) };
