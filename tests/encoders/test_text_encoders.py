@@ -61,47 +61,15 @@ def test_the_plain_mean_stands_beside_the_weighted_one_and_in_the_table():
     assert encoder.width == len(expected)
 
 
-def test_squared_weights_by_repeats_are_mutual_information_times_the_root_of_rarity():
-    encoder, pairs = made("bag", repeats=True), 3000
-    first, second = torch.zeros(pairs, 4, dtype=torch.int64), torch.zeros(pairs, 4, dtype=torch.int64)
-    first[:, 0], second[:, 0] = 1, 1
-    first[:1000, 1], second[:500, 1] = 7, 7  # of 1,000 texts with token 7, 500 have a positive with it
-    first[:100, 2], second[:60, 2] = 9, 9  # of 100 with token 9, 60
-    first[:1000, 3], second[::3, 3] = 8, 8  # token 8 comes again by chance
-    for part in torch.arange(pairs).split(700):
-        encoder.tokens.observe(first[part], second[part])
-
-    def square(held, repeated, after):
-        again = (repeated + 20 * 0.03) / (held + 20)
-        return math.sqrt(math.log(3001 / (held + 1))) * max(0.01, math.log(again / ((after + 0.5) / pairs)))
-
-    expected = torch.tensor([square(1000, 500, 500), square(100, 60, 60), square(1000, 334, 1000)])
-    found = encoder.tokens.weights(torch.tensor([7, 9, 8])) ** 2
-    torch.testing.assert_close(found / found[0], expected / expected[0])
-    assert found[2] < 0.02 * found[0]
-    assert not encoder.tokens.log_weight.requires_grad
-
-
-def test_weights_by_repeats_keep_the_mean_square_and_count_the_same_in_any_order():
-    draw = torch.Generator().manual_seed(0)
-    first, second = (torch.randint(0, 50, (400, 6), generator=draw) for _ in range(2))
-    second[:, :2] = first[:, :2]
-    one, two = made("bag", repeats=True), made("bag", repeats=True)
-    one.tokens.observe(first, second)
-    for part in torch.randperm(400, generator=draw).split(90):
-        two.tokens.observe(first[part], second[part])
-    torch.testing.assert_close(one.tokens.log_weight, two.tokens.log_weight)
-    held = one.tokens.held[0]
-    idf = torch.log(401 / (1.0 + held)).clamp(min=1e-2)
-    square = one.tokens.log_weight[:, 0].exp() ** 2
-    torch.testing.assert_close((held * square).sum(), (held * idf**2).sum())
-
-
-def test_vectors_with_something_in_common_start_at_the_cosine_of_it():
-    vectors = made("bag", vocabulary=300, width=4096, common=0.5).tokens.vectors.weight[1:].detach()
-    unit = torch.nn.functional.normalize(vectors, dim=1)
-    mean = ((unit @ unit.T).sum() - len(unit)) / (len(unit) * (len(unit) - 1))
-    assert float(mean) == pytest.approx(0.25 / 1.25, abs=0.005)
+def test_a_token_that_counts_once_adds_nothing_when_it_is_said_again():
+    encoder = made("bag", once=True)
+    encoder.tokens.measure(torch.arange(50), 99)
+    once, again = torch.tensor([[9, 7, 0, 0], [5, 0, 0, 0]]), torch.tensor([[7, 9, 7, 7], [5, 5, 0, 0]])
+    torch.testing.assert_close(encoder(again), encoder(once))
+    several = made("bag")
+    several.tokens.measure(torch.arange(50), 99)
+    torch.testing.assert_close(encoder(once), several(once))
+    assert not torch.allclose(several(again), several(once))
 
 
 def test_only_rows_of_the_batch_have_a_gradient():

@@ -87,7 +87,6 @@ def fit(
     _check_norms(learner, config)
     learner.train()
     read_every, unread = config.compute.interval(device.type), []
-    counting = [part for part in learner.modules() if getattr(part, "repeats", False)]
     for number, batch in enumerate(on_device(_batches(learner, samples, recipe, config, start), device), start + 1):
         rate = optimizers.learning_rate(config.optim, number - 1, total, each)
         for group in optimizer.param_groups:
@@ -96,8 +95,6 @@ def fit(
         torch.manual_seed(
             seed_from(config.seed, number * collectives.world() + collectives.rank())
         )  # dropout and the like
-        for part in counting:  # weights of tokens that are counted over pairs, in the order of the steps
-            part.observe(views[0], views[1], lambda counts: collectives.stacked(counts).sum(0))  # type: ignore[operator]
         loss = _gradient_in_memory(learner, views, batch.labels, **options)
         step = Step(number, number / each, loss, rate, config.batch, number % each == 0)
         if read_every == 1:
