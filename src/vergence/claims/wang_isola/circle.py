@@ -31,6 +31,10 @@ from vergence.runs.assembly import Assembled
 HEADS = {"projector": (0, 2)}
 PRINTED = {"random initialization": 0.8474, "supervised": 0.2380, "contrastive": 0.2088}  # their Fig. 4
 BINS = 72  # of 5 degrees
+# Crops of half the image and more, half the distortion, no gray. Uniformity is the optimum only for views that can be
+# aligned: a small encoder leaves SimCLR's at a squared distance of .65 and features lumped together (.26 to .28 on seeds
+# that serve no other purpose), and these at .16 to .25 and nearly uniform (.21).
+MILD = {"smallest": 0.5, "strength": 0.25, "gray": False}
 POINTS = (16, 64)
 DEGREES = tuple(range(1, 7))  # of harmonics: how a law of points differs from the uniform one, from coarse to fine
 STARTS = 2
@@ -71,23 +75,22 @@ def supervised_on_the_circle(config: Config) -> Row:
     "training, and not at all at random initialization.",
     kind="training",
     tolerance="order of mean potentials over seeds",
-    minutes=4.0,
-    medium=12.0,
+    minutes=2.0,
+    medium=2.0,
 )
 def features_on_the_circle(laboratory: Laboratory) -> Outcome:
-    # A temperature of .5 and a thousand steps or more: at .05 to .2 the features stay apart in a few places.
-    longer = {"heads": HEADS, "epochs": (4 if laboratory.name == "small" else 1) * laboratory.scale.epochs}
-    contrastive = {**longer, "objective": {"temperature": 0.5}}
+    mild = {"heads": HEADS, "limit": min(laboratory.scale.samples, 10_000), "views": "simclr", "view": MILD}
+    contrastive = {**mild, "objective": {"temperature": 0.5}}
     configs = [laboratory.config(method="simclr", seed=seed, **contrastive) for seed in laboratory.seeds]
     name = supervised_on_the_circle.__qualname__
     kinds = {
-        "random initialization": laboratory.trials(method="simclr", heads=HEADS, epochs=0, measure=on_the_circle),
+        "random initialization": laboratory.trials(method="simclr", measure=on_the_circle, **mild | {"epochs": 0}),
         "supervised": [
             laboratory.remember(name, config.settings(), partial(supervised_on_the_circle, config))
             for config in configs
         ],
         "contrastive": laboratory.trials(method="simclr", measure=on_the_circle, **contrastive),
-        "alignment and uniformity": laboratory.trials(method="align_uniform", measure=on_the_circle, **longer),
+        "alignment and uniformity": laboratory.trials(method="align_uniform", measure=on_the_circle, **mild),
     }
     floor = math.exp(objectives.uniformity_floor(2, t=2.0))
     potentials = {kind: mean(rows, "potential") for kind, rows in kinds.items()}
@@ -106,8 +109,8 @@ def features_on_the_circle(laboratory: Laboratory) -> Outcome:
     holds = potentials["random initialization"] > potentials["supervised"] > potentials["contrastive"]
     excess, error = lead(kinds["contrastive"], kinds["supervised"], "potential")
     why = (
-        f"The contrastive loss is {excess:+.3f} from supervised training, with a standard error of {error:.3f}; likely "
-        "the budget, as the source takes 39,000 steps."
+        f"The contrastive loss is {excess:+.3f} from supervised training, with a standard error of {error:.3f}; the "
+        "source takes 39,000 steps."
     )
     order = ("random initialization", "supervised", "contrastive")
     contrasts = [
