@@ -32,7 +32,7 @@ HEADS = {"projector": (0, 2)}
 PRINTED = {"random initialization": 0.8474, "supervised": 0.2380, "contrastive": 0.2088}  # their Fig. 4
 BINS = 72  # of 5 degrees
 # Crops of half the image and more, half the distortion, no gray. Uniformity is the optimum only for views that can be
-# aligned: a small encoder leaves SimCLR's at a squared distance of .65 and features lumped together (.26 to .28 on seeds
+# aligned: a small encoder leaves SimCLR's at a squared distance of .65 and features in lumps (.26 to .28 on seeds
 # that serve no other purpose), and these at .16 to .25 and nearly uniform (.21).
 MILD = {"smallest": 0.5, "strength": 0.25, "gray": False}
 POINTS = (16, 64)
