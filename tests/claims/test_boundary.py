@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from vergence.claims.tschannen.designs import DEPTH, WIDTH
+from vergence.claims.tschannen.boundary import DEPTH, WIDTH
 from vergence.encoders.mlp import perceptron
 from vergence.information.critics import Separable
 

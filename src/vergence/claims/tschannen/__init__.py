@@ -1,7 +1,7 @@
 """Claims of Tschannen et al. (2020), mutual information maximization."""
 
 from vergence.claims.claim import claims_of
-from vergence.claims.tschannen import adversary, designs, encoders, infomax, information
+from vergence.claims.tschannen import adversary, boundary, designs, encoders, infomax, information
 
 CLAIMS = claims_of(
     "tschannen",
@@ -18,6 +18,6 @@ CLAIMS = claims_of(
     designs.the_encoder_decides_at_equal_bounds,
     infomax.the_held_out_bound_sees_held_out_pairs,
     infomax.the_condition_number_grows,
-    designs.capacity_belongs_in_the_encoder,
+    boundary.capacity_belongs_in_the_encoder,
     information.dependent_batches_deceive_a_trained_critic,
 )

@@ -1,7 +1,7 @@
 """Claims of Wang & Isola (2020), alignment and uniformity."""
 
 from vergence.claims.claim import claims_of
-from vergence.claims.wang_isola import balance, circle, hypersphere
+from vergence.claims.wang_isola import balance, circle, direct, hypersphere
 
 CLAIMS = claims_of(
     "wang_isola",
@@ -28,9 +28,9 @@ CLAIMS = claims_of(
     circle.features_on_the_circle,
     balance.temperature_gives_an_inverted_u,
     balance.small_batches_lose,
-    balance.direct_optimization_is_on_par,
+    direct.direct_optimization_is_on_par,
     circle.minimizers_are_uniform,
     circle.scaling_sharpens_the_softmax,
-    balance.the_layer_before_is_better,
-    balance.direct_optimization_with_a_queue,
+    direct.the_layer_before_is_better,
+    direct.direct_optimization_with_a_queue,
 )
