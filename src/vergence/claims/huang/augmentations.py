@@ -121,8 +121,8 @@ def _ladders(laboratory: Laboratory, rungs: Any, view: Callable[[Any], Mapping[s
     return {method: {rung: trials(method, rung) for rung in rungs} for method in HEADS}
 
 
-def _accuracies(ladders: Ladders) -> dict[str, dict[Any, list[float]]]:
-    return {method: {rung: column(rows, "knn") for rung, rows in cells.items()} for method, cells in ladders.items()}
+def _accuracies(ladders: Ladders, key: str = "knn") -> dict[str, dict[Any, list[float]]]:
+    return {method: {rung: column(rows, key) for rung, rows in cells.items()} for method, cells in ladders.items()}
 
 
 def _climbed(ladders: Ladders, names: Sequence[str], picture: Figure, *, every_step: bool = False) -> Outcome:
@@ -132,7 +132,11 @@ def _climbed(ladders: Ladders, names: Sequence[str], picture: Figure, *, every_s
     sentences = []
     for method, cells in ladders.items():
         first, *_, last = (stated(rows, "knn") for rows in cells.values())
-        sentences.append(f"{method} {names[0]} {first}, {names[-1]} {last}, Spearman {orders[method]:.2f}")
+        near, *_, nearer = (mean(rows, "center") for rows in cells.values())
+        sentences.append(
+            f"{method} {names[0]} {first}, {names[-1]} {last}, Spearman {orders[method]:.2f}, by the nearest center "
+            f"{near:.3f} and {nearer:.3f}"
+        )
     rising = [sum(path[step] >= path[step - 1] for path in means.values()) for step in range(1, len(names))]
     steps = ", ".join(f"{name} {count}" for name, count in zip(names[1:], rising, strict=True))
     sentences.append(f"of {len(means)} methods, so many do not fall at each step: {steps}")
@@ -140,7 +144,8 @@ def _climbed(ladders: Ladders, names: Sequence[str], picture: Figure, *, every_s
     holds = min(rising) == len(means) if every_step else on_the_whole
     why = "" if holds else _against(ladders, names, every_step=every_step)
     contrasts = _rises(ladders, names, every_step=every_step)
-    return Outcome(holds, "; ".join(sentences), _accuracies(ladders), {"ladder": picture}, why, contrasts)
+    figures = {key: _accuracies(ladders, key) for key in ("knn", "center")}
+    return Outcome(holds, "; ".join(sentences), figures, {"ladder": picture}, why, contrasts)
 
 
 def _rises(ladders: Ladders, names: Sequence[str], *, every_step: bool) -> list[Contrast]:
