@@ -63,7 +63,7 @@ def main(seeds: list[int]) -> None:
 
 
 def record(seed: int) -> None:
-    """Processor seconds of training until kNN on the test images first reaches each target, looking after each epoch."""
+    """Processor seconds of training until kNN on the test images first reaches each target; a look after each epoch."""
     torch.set_num_threads(1)
     parts = assembly.assemble(config_for_speed(Config(**{**vars(CONFIG), **RECORD, "seed": seed})))
     encoder, halves = our_loop(parts)
@@ -76,7 +76,7 @@ def record(seed: int) -> None:
     for target in RECORD_TARGETS:
         found = seconds_to(target, curve)
         print(
-            f"seed {seed}: kNN {target:.2f} after {'no time here' if found is None else f'{found:.0f} processor seconds'}"
+            f"seed {seed}: kNN {target:.2f} after {'no epoch' if found is None else f'{found:.0f} processor seconds'}"
         )
 
 
