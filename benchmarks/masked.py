@@ -2,11 +2,13 @@
 
     python benchmarks/masked.py                              i_jepa and mae, a ViT of 3 blocks of width 64, 2 epochs
     python benchmarks/masked.py --only i_jepa --epochs 8     longer
+    python benchmarks/masked.py --epochs 24 --look 2 4 8 16  judged after these epochs too
 
 4,000 training images of CIFAR-10 in batches of 64, 1,000 held-out ones; VERGENCE_DATA may name a folder that has them.
 I-JEPA predicts what a moving average of the encoder makes of hidden patches. Beside its loss stands what it would be if
 the mean of each place over all images were predicted, and if the mean of the image were added to it: neither needs any
-look at what a patch shows. *common* is the length of the mean representation as a share of the mean length.
+look at what a patch shows. *common* is the length of the mean representation as a share of the mean length, and *knn,
+whitened* that of representations whose directions all have the same spread, so that none rules the distances.
 """
 
 import argparse
@@ -33,6 +35,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=1e-3)
     parser.add_argument("--width", type=int, default=64)
     parser.add_argument("--depth", type=int, default=3)
+    parser.add_argument("--look", type=int, nargs="*", default=[], help="epochs after which to judge")
     options = parser.parse_args()
     torch.set_num_threads(1)
     samples, held_out = load("cifar10", limit=IMAGES), load("cifar10", split="test", limit=5000)
@@ -45,9 +48,22 @@ def main() -> None:
         made = assembly.assemble(settings, samples)
         print(json.dumps({"method": method, "untrained": judged(made, held_out), "marks": marks(made)}), flush=True)
         optimizer = optimizers.optimizer(made.learner, made.config.optim)
-        losses = [step.loss for step in loop.fit(made.learner, optimizer, made.samples, made.recipe, made.config)]
-        told = {"steps": len(losses), "loss": round(sum(losses[-10:]) / 10, 3), "marks": marks(made)}
-        print(json.dumps({"method": method, "trained": judged(made, held_out), **told}), flush=True)
+        an_epoch, losses = IMAGES // 64, []
+        for step in loop.fit(made.learner, optimizer, made.samples, made.recipe, made.config):
+            losses.append(step.loss)
+            if len(losses) in [an_epoch * number for number in (*options.look, options.epochs)]:
+                told = {"steps": len(losses), "loss": round(sum(losses[-10:]) / 10, 3), "marks": marks(made)}
+                print(json.dumps({"method": method, "trained": judged(made, held_out), **told}), flush=True)
+                made.learner.train()
+
+
+def whitened(train: Tensor, test: Tensor) -> tuple[Tensor, Tensor]:
+    """Both, with every direction of the training rows that has more than a thousandth of the spread made equal."""
+    mean = train.mean(0)
+    _, spread, directions = torch.linalg.svd(train - mean, full_matrices=False)
+    kept = spread > 1e-3 * spread[0]
+    scaled = directions[kept].T / spread[kept]
+    return (train - mean) @ scaled, (test - mean) @ scaled
 
 
 def judged(made: assembly.Assembled, held_out: Samples) -> dict[str, float]:
@@ -56,8 +72,10 @@ def judged(made: assembly.Assembled, held_out: Samples) -> dict[str, float]:
     assert train.labels is not None
     assert test.labels is not None
     arrays, mean = (train.h, train.labels, test.h, test.labels), test.h.mean(0)
+    even = whitened(train.h, test.h)
     found = {
         "knn": evaluation.knn(*arrays).accuracy,
+        "knn, whitened": evaluation.knn(even[0], train.labels, even[1], test.labels).accuracy,
         "probe": evaluation.linear_probe(*arrays).accuracy,
         "rank": effective_rank(test.h),
         "rank, centered": effective_rank(test.h - mean),
