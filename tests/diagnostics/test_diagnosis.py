@@ -150,6 +150,12 @@ def test_a_constant_vector_is_an_offset_and_not_one_point():
     assert {finding.level for finding in alone.findings if finding.fault == "complete collapse"} == {"unknown"}
 
 
+def test_embeddings_that_no_loss_compared_may_share_a_constant():
+    offset = {"z1": H + 1000, "z2": H + 1000, "labels": labels(), "projector": {}}
+    assert "complete collapse" in diagnosed(H, **offset).faults
+    assert "complete collapse" not in diagnosed(H, **offset, compared=False).faults
+
+
 def test_class_clusters_at_accuracy_one_have_not_collapsed():
     tight = noise(CLASSES, 32, seed=1)[labels()] + 1e-5 * noise(N, 32, seed=2)
     found = diagnosed(tight, labels=labels())

@@ -41,17 +41,17 @@ SAME_SPACE = 0.6  # chance that a sample's representation and embedding are clos
 @fault("learning", order=22)
 def complete_collapse(
     collapse: Collapse, n: int, collapse_of_z1: Collapse | None = None, collapse_of_z2: Collapse | None = None,
-    judged: Judged | None = None, matched: Matched | None = None, trained: bool = False,
+    judged: Judged | None = None, matched: Matched | None = None, trained: bool = False, compared: bool = True,
 ) -> Finding | None:  # fmt: skip
     """All rows coincide, and what little they differ tells nothing.
 
     A mean cosine near 1 alone is a constant offset: whether differences still mean something is asked of labels and
-    views. In a training run the embeddings are judged as its loss sees them, by their directions.
+    views. In a training run that compared views, the embeddings are judged as its loss sees them, by their directions.
     """
     advice = "Raise what keeps embeddings apart, or restore the stop-gradient and the predictor."
     override: str | None = "--optim.learning-rate 0.001"
     views = [view.variance for view in (collapse_of_z1, collapse_of_z2) if view is not None]
-    if trained and views and max(views) < COINCIDE:
+    if trained and compared and views and max(views) < COINCIDE:
         sentence = f"To the loss embeddings nearly coincide: their mean cosine is {1 - views[0]:.4f}."
         return Finding("complete collapse", "learning", sentence, "collapse", advice, override=override)
     telling = (judged is not None and judged.above_chance) or (matched is not None and matched.own.low > 0.6)
@@ -63,7 +63,7 @@ def complete_collapse(
         sentence += "large constant offset. Rows alone cannot tell which; labels or second views would."
         return Finding("complete collapse", "learning", sentence, "collapse", "Center the rows.", "unknown")
     sentence = f"Rows coincide (variance {collapse.variance:.2g} of at most 1), and their differences tell nothing."
-    if not trained:
+    if not (trained and compared):
         advice, override = "These rows hold no information: look for the step that made them equal.", None
     return Finding("complete collapse", "learning", sentence, "collapse", advice, override=override)
 
