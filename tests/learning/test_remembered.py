@@ -143,6 +143,13 @@ def test_swav_and_dino_take_several_crops_of_images():
         assert parts.learner.groups == (0, 0, *[1] * 6)
 
 
+@pytest.mark.parametrize(("channels", "recipe"), [(1, "glyph"), (3, "simclr")])
+def test_images_too_small_for_local_crops_have_the_views_of_other_methods(channels, recipe):
+    x = np.random.default_rng(0).integers(0, 256, (16, 8, 8, channels), dtype=np.uint8)
+    for name in ("swav", "dino"):
+        assert assembly.settle(Config(data="memory", method=name), from_arrays(x)).views == recipe
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [

@@ -29,6 +29,7 @@ from vergence.runs.run import Run
 TEXTS = ("text", "pairs")  # sources of texts, which take a tokenizer
 TWO_MODALITIES = ("captions", "columns", "halves")  # views whose two parts are not of one kind
 LARGE = 64  # pixels: from here on a small convnet sees too little of the image
+CROPPED = 16  # pixels: below, a local crop of a twentieth of the image has fewer than 4 x 4 of its own
 CALIBRATION = 4096  # samples that set the mean and deviation of the inputs, and that tabular views draw from
 DECODED = 1024  # as many of images in shards: a photo takes 3 ms to decode, and the first step waits for all of them
 
@@ -174,8 +175,10 @@ def settle(config: Config, samples: Samples) -> Config:
 
 
 def _reads(recipe: str, samples: Samples) -> bool:
-    """Whether a recipe is for samples of this kind; pairs of texts have their own."""
+    """Whether a recipe is for samples of this kind and size; pairs of texts have their own."""
     kind = views.build(recipe).kind
+    if recipe == "multi_crop" and samples.kind == "image" and min(samples.shape[1:]) < CROPPED:
+        return False
     return kind == samples.kind or (kind == "any" and "positive" not in samples.beside)
 
 
