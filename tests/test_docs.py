@@ -81,6 +81,7 @@ def pages(monkeypatch):
 @pytest.mark.parametrize("name", [name for name, row in METHODS.items() if row.trains])
 def test_the_page_of_a_method_is_whole_and_its_doctor_runs(pages, name, capsys):
     text = pages.method(name, METHODS[name])
+    assert "Not measured" not in text
     formula = text.split("## Formula")[1].split("## Defaults")[0]
     assert "$" in formula
     assert "<svg" in text
