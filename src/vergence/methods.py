@@ -214,8 +214,10 @@ METHODS = Table(
         "siglip": Method(
             "siglip", "zhai2023siglip", {"temperature": 10.0, "bias": -10.0}, learnable=("temperature", "bias"),
         ),
+        # The paper's epsilon of .05 gives uniform codes until scores are spread, which short runs do not live to see.
         "swav": Method(
-            "swav", "caron2020swav", target="detached", projector=(512, 128), prototypes=512, views="multi_crop",
+            "swav", "caron2020swav", {"epsilon": 0.01}, target="detached", projector=(512, 128), prototypes=512,
+            views="multi_crop",
         ),
         "nnclr": Method(
             "info_nce", "dwibedi2021nnclr", {"temperature": 0.1}, target="detached", queue=16384, memory="neighbors",

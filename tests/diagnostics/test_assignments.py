@@ -51,6 +51,8 @@ def test_codes_without_contrast_are_sharpened_by_epsilon_which_dino_has_not():
         for objective in ("swav", "dino")
     }
     assert advised == {"swav": "--objective.epsilon 0.01", "dino": None}
+    sharp = diagnose(**run("uniform"), objective="swav", epsilon=0.01).findings
+    assert {finding.override for finding in sharp if finding.fault == "prototype collapse"} == {None}
 
 
 def test_other_objectives_have_no_prototypes():

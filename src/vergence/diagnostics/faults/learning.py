@@ -236,7 +236,7 @@ def prototype_collapse(assigned: Assigned, reading: Thermometer) -> Finding | No
         )
         sharpen = "Lower the epsilon of the codes" if codes else "Lower the teacher's temperature"
         advice = f"{sharpen}, or train longer: a fresh encoder shows this too."
-        override = "--objective.epsilon 0.01" if codes else None
+        override = "--objective.epsilon 0.01" if codes and reading.hyperparameters["epsilon"] > 0.01 else None
     else:
         return None
     return Finding("prototype collapse", "learning", sentence, "teacher_entropy", advice, override=override)
