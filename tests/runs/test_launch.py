@@ -50,13 +50,22 @@ def problem(name: str) -> tuple[Samples, dict]:
     return samples, {"views": "simclr" if pictures else "columns" if name == "clip" else "tabular"}
 
 
-def trained(name: str) -> tuple[list[float], torch.Tensor]:
-    """The losses and the weights of a short training, by however many processes there are, in float64."""
+def begun(name: str, **more: float) -> tuple[assembly.Assembled, torch.optim.Optimizer]:
+    """A method and its optimizer before the first step; ``more`` are further settings of its heads."""
     samples, settings = problem(name)
-    parts = assembly.assemble(replace(TINY, method=name, heads=heads(name), **settings), samples)
-    optimizer = optimizers.optimizer(parts.learner, parts.config.optim)
-    losses = [step.loss for step in loop.fit(parts.learner, optimizer, samples, parts.recipe, parts.config)]
+    parts = assembly.assemble(replace(TINY, method=name, heads={**heads(name), **more}, **settings), samples)
+    return parts, optimizers.optimizer(parts.learner, parts.config.optim)
+
+
+def trained(name: str, **more: float) -> tuple[list[float], torch.Tensor]:
+    """The losses and the weights of a short training, by however many processes there are, in float64."""
+    parts, optimizer = begun(name, **more)
+    losses = [step.loss for step in loop.fit(parts.learner, optimizer, parts.samples, parts.recipe, parts.config)]
     return losses, torch.cat([parameter.detach().flatten() for parameter in parts.learner.encoder.parameters()])
+
+
+def with_koleo() -> tuple[list[float], torch.Tensor]:
+    return trained("simclr", koleo=0.5)
 
 
 @pytest.mark.parametrize("name", list(METHODS))
@@ -65,6 +74,28 @@ def test_two_processes_train_every_method_as_one_does(name):
     for other_losses, other_weights in together(trained, 2, name):
         assert other_losses == pytest.approx(losses, rel=1e-4, abs=1e-5)
         torch.testing.assert_close(other_weights, weights, rtol=1e-3, atol=1e-4)
+
+
+def test_two_processes_look_for_nearest_neighbors_among_the_rows_of_both():
+    losses, weights = with_koleo()
+    assert losses != trained("simclr")[0]
+    for other_losses, other_weights in together(with_koleo, 2):
+        assert other_losses == pytest.approx(losses, rel=1e-4, abs=1e-5)
+        torch.testing.assert_close(other_weights, weights, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", [name for name, row in METHODS.items() if row.trains])
+def test_every_method_stopped_and_restored_ends_where_an_undisturbed_one_does(name):
+    (whole, first), (half, second), (rest, third) = (begun(name) for _ in range(3))
+    losses = [step.loss for step in loop.fit(whole.learner, first, whole.samples, whole.recipe, whole.config)]
+    for step in loop.fit(half.learner, second, half.samples, half.recipe, half.config):
+        if step.number == 3:  # within the second of the six steps' two epochs
+            break
+    loop.restore(rest.learner, third, loop.state(half.learner, second))
+    resumed = loop.fit(rest.learner, third, rest.samples, rest.recipe, rest.config, start=3)
+    assert [step.loss for step in resumed] == losses[3:]
+    expected, found = whole.learner.state_dict(), rest.learner.state_dict()
+    assert all(torch.equal(found[key], value) for key, value in expected.items())
 
 
 def normalized(x: torch.Tensor, share: bool) -> tuple[torch.Tensor, torch.Tensor]:
