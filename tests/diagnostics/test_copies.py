@@ -31,6 +31,13 @@ def test_rows_that_are_close_by_nature_are_no_copies(d):
     assert duplicates(rows(1000, d)).share.value < 0.01
 
 
+def test_a_cloud_whose_parts_have_fewer_dimensions_than_its_median_row_has_no_copies():
+    """A sixth of the rows lies on a line: their neighbors are near by nature, and thin out instead of being apart."""
+    line = 3 * rows(170, 1, seed=3) * torch.ones(1, 12) / 12**0.5
+    found = duplicates(torch.cat([rows(850, 12), line]))
+    assert found.share.value < 0.01
+
+
 def test_one_hot_rows_with_noise_are_no_copies():
     h = torch.eye(10)[torch.arange(1000) % 10] + 0.01 * rows(1000, 10)
     assert duplicates(h).share.value < 0.01

@@ -7,7 +7,8 @@ import torch
 from vergence.diagnostics import diagnose, reading, trials
 from vergence.diagnostics.faults import columns, lengths, rows
 from vergence.diagnostics.faults.directions import added
-from vergence.diagnostics.grouping import shared_directions
+from vergence.diagnostics.alignment import alignment
+from vergence.diagnostics.grouping import association
 from vergence.diagnostics.reading import replaced_share
 from vergence.diagnostics.trials import bench
 
@@ -38,8 +39,55 @@ def test_lengths_that_belong_to_the_class_are_explained_and_drawn_ones_are_not()
 def test_two_halves_of_one_cloud_share_their_directions_and_a_turned_half_shares_none():
     half = torch.arange(N) < N // 2
     turned = torch.where(half[:, None], H @ torch.linalg.qr(noise(D, D, seed=4)).Q, H)
-    assert shared_directions(half, H) > 0.9
-    assert shared_directions(half, turned) < 0.3
+    same, other = (alignment(rows, LABELS, half) for rows in (H, turned))
+    assert same.signal and abs(same.classes - 1) < 0.1 and abs(same.scatter - 1) < 0.1
+    assert other.signal and abs(other.classes) < 0.3 and abs(other.scatter) < 0.2
+
+
+def test_the_error_of_the_alignment_of_two_models_is_its_spread_over_draws():
+    half = torch.arange(N) % 2 == 0
+    centers = 0.3 * noise(2 * CLASSES, D, seed=1)[LABELS + CLASSES * half]
+    drawn = [alignment(centers + noise(N, D, seed=100 + k), LABELS, half) for k in range(60)]
+    values = torch.tensor([each.classes for each in drawn])
+    assert 0.7 < float(values.std()) / float(torch.tensor([each.error for each in drawn]).mean()) < 1.4
+
+
+def test_groups_drawn_at_random_are_independent_of_many_small_classes():
+    """Cramer's V of 400 rows in 41 classes is .32 by luck alone, as much as of groups that follow the classes."""
+    labels = torch.from_numpy(np.random.default_rng(0).integers(0, 41, 400))
+    drawn = [association(noise(400, seed=k) > 0, labels) for k in range(20)]
+    assert max(drawn) < 0.25
+    assert association(labels < 20, labels) > 0.9
+
+
+@pytest.mark.parametrize("classes", [2, 6])
+@pytest.mark.parametrize("part", [0.25, 0.75])
+def test_another_model_from_a_row_on_is_found_where_all_rows_are_one_cloud(classes, part):
+    """White rows have the same covariance turned: only the classes lie elsewhere."""
+    labels = LABELS % classes
+    rows = 1.2 * noise(classes, D, seed=11)[labels] + noise(N, D, seed=12)
+    rows = (rows - rows.mean(dim=0)) @ torch.linalg.inv(torch.linalg.cholesky(torch.cov(rows.T)).T)
+    later = torch.arange(N) >= part * N
+    turned = torch.where(later[:, None], rows @ torch.linalg.qr(noise(D, D, seed=13)).Q, rows)
+    assert "mixture" not in faults(rows, labels)
+    assert "mixture" in faults(turned, labels)
+
+
+def test_a_tenth_of_the_rows_from_another_model_is_a_mixture_even_if_it_is_far_away():
+    chosen = torch.randperm(N, generator=torch.Generator().manual_seed(14))[: N // 10]
+    far = H + 0.0
+    far[chosen] = 12 * H[chosen] @ torch.linalg.qr(noise(D, D, seed=15)).Q
+    assert "mixture" in faults(far)
+
+
+def test_wrong_labels_are_named_beside_columns_in_other_units():
+    """The readers of labels do not mind units: what costs accuracy otherwise is no reason to wait."""
+    generator = torch.Generator().manual_seed(16)
+    wrong = torch.rand(N, generator=generator) < 0.3
+    labels = torch.where(wrong, (LABELS + torch.randint(1, CLASSES, (N,), generator=generator)) % CLASSES, LABELS)
+    rows = 2 * noise(CLASSES, D, seed=1)[LABELS] + noise(N, D, seed=2)
+    rows[:, 3] = 100 * noise(N, seed=17)
+    assert "label noise" in faults(rows, labels)
 
 
 def test_two_sources_of_one_model_are_noted_and_two_models_are_a_fault():

@@ -14,6 +14,7 @@ from vergence.diagnostics.trials import Bench
 
 CHANCE = 1e-3  # share of rows that may look like twins by chance
 NEARER = 0.1  # a twin is at most a tenth as far as the fifth neighbor, however high the dimension
+LUCK = 1e-3  # chance that a thinning cloud looks like twins
 RANK = 5  # the neighbor that the nearest is compared with
 
 
@@ -72,7 +73,7 @@ def copies(body: Bench, exact: int, n: int) -> Copies:
     floor = 1e-6 * float(distances[:, -1].median())
     first = torch.where(distances[:, 0] < floor, torch.zeros_like(distances[:, 0]), distances[:, 0])
     ratio = first / distances[:, -1].clamp(min=floor)
-    twin = ratio < _threshold(ratio)
+    twin = _twins(ratio)
     found = share(float(twin.double().mean()), n=body.n)
     # Twins of twins too: all rows nearer than the threshold of the pair.
     limit = torch.where(twin, 1.5 * distances[:, 0].clamp(min=floor), torch.full_like(first, -1.0))
@@ -85,6 +86,23 @@ def copies(body: Bench, exact: int, n: int) -> Copies:
     # Of cosines that are equal to the digit others may be chosen: only rows with a twin are asked again.
     without = torch.where(twin, trials.correct(scores, body.labels), body.correct)
     return Copies(exact, found, n, trials.accuracy(body.correct), trials.difference(body.correct, without), later)
+
+
+def _twins(ratio: Tensor) -> Tensor:
+    """Ratios of distances below the threshold, where they are more than any even density explains.
+
+    Of rows of m dimensions 2^-m of the ratios below twice the threshold are below it, half at most; where parts of a
+    cloud have fewer dimensions than its median, more are below but they thin out all the same.
+    """
+    from scipy.stats import binom
+
+    limit = _threshold(ratio)
+    twin = ratio < limit
+    near = int((twin & (ratio > 0)).sum())
+    beside = int(((ratio >= limit) & (ratio < 2 * limit)).sum())
+    if near and binom.sf(near - 1, near + beside, 0.5) > LUCK:
+        return ratio <= 0
+    return twin
 
 
 def _threshold(ratio: Tensor) -> float:

@@ -44,7 +44,6 @@ FACTS = (
 )  # fmt: skip
 
 
-SPOILED = 0.05  # accuracy that a fault of rows costs, from which labels cannot be judged by these rows
 # Faults of rows that only a gain in accuracy tells from harmless signatures.
 BY_ACCURACY = ("mixture", "heavy-tailed lengths", "dominant direction", "column scales", "constant offset")
 
@@ -152,14 +151,16 @@ def find(given: Given, table: Mapping[str, Callable[..., Any]] = FAULTS) -> tupl
 
 
 def causes_first(findings: list[Finding]) -> list[Finding]:
-    """What is judged by accuracy alone waits where labels are wrong; label noise waits where rows are spoiled."""
+    """What is judged by accuracy alone waits where labels are wrong; label noise waits where rows are of two models.
+
+    The readers of labels do not mind the other faults of rows: columns in other units, a constant, lengths, outliers.
+    """
     wrong = faults_only(tuple(findings))
     if {"misaligned labels", "labels at chance"} & {each.fault for each in wrong}:
         words = " Measured with labels that do not belong to these rows: repair the labels first."
         return [_put_off(each, "note", words) if each.fault in BY_ACCURACY else each for each in findings]
-    costs = [each.cost for each in wrong if each.about != "pairs" and each.cost is not None]
-    if any(cost.value > SPOILED for cost in costs):
-        words = " Rows are spoiled too, and spoiled rows contradict right labels: repair the rows first."
+    if any(each.fault == "mixture" for each in wrong):
+        words = " Rows of two models contradict right labels: repair the rows first."
         return [_put_off(each, "unknown", words) if each.fault == "label noise" else each for each in findings]
     return findings
 

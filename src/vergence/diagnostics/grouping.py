@@ -1,32 +1,33 @@
-"""Grouping: whether rows fall into two groups that know nothing of each other although both hold every class."""
+"""Grouping: whether rows fall into two groups that share no directions although both hold every class."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from vergence.diagnostics import splitting, trials
+from vergence.diagnostics.alignment import Alignment, alignment
 from vergence.diagnostics.arrays import unit
 from vergence.diagnostics.estimate import Estimate
 from vergence.diagnostics.trials import Bench, K
 
-# Neighbors across two groups over those of chance: below, centering each may be a remedy. Groups of clean sets that cut
-# across classes have .1 at least; so severed groups that share no directions are two models, whatever labels say.
-SEVERED = 0.05
-STRANGE = 0.1  # shared directions below which severed groups are two models
-APART = 0.5  # crossing above which groups are hardly parted, and neighbors across must be useless beyond doubt
+SEVERED = 0.05  # neighbors across two groups over those of chance: below, centering each may be a remedy
 SMALLEST = 0.04  # share of the rows in the smaller group
-FEWEST = 20  # rows in the smaller group
+FEWEST = 18  # rows in the smaller group
 INDEPENDENT = 0.35  # Cramer's V of group and class: 1 where groups are classes
-# What neighbors from the other group know of classes, over what those of the own group know: -.6 to .1 between two
-# models, .16 and more between groups of one (24 sets of benchmarks/foreign/fresh.py). With its error it must be below
-# SURELY: of twenty splits of rows that know little, one has useless neighbors by chance.
-USELESS, SURELY = 0.1, 0.4
-STARTS = 8  # of two models of all classes: one in four finds a tenth of the rows
+# Alignment of the classes of two groups, with its error: at most .3 for two models, at least .36 for groups of one that
+# were sought to be unlike, and .8 for parts of a file. Where classes do not show, groups that scatter in other
+# directions must have few neighbors across.
+STRANGE, OTHERWISE, MANY = 0.35, 0.45, 4
+APART, NOWHERE_ALIKE, HALF_ALIKE = 0.2, 0.15, 0.75
+ONE_MODEL = 0.35  # shared directions of two actors or two arms seen by one model: .42 and more (GunPoint, the watch)
+LESS = 0.5  # what neighbors from the other group know of classes, over what those of the own group know
+PLACES = 8  # parts of the file: a second model may begin after each
+STARTS = 12  # of two models of all classes
 COLUMNS = 6  # of the rows, below which classes of two models lie on each other by chance
-MEMBERS = 8  # rows a class on average, below which two models of all classes cannot be fitted
+MEMBERS = 6  # rows a class on average, below which two models of all classes cannot be fitted
 
 
 @dataclass(frozen=True)
@@ -36,81 +37,90 @@ class Grouping:
     member: Tensor
     part: float
     crossing: float
+    aligned: Alignment | None = None
+    shared: float = float("nan")  # variance of a group along the other group's main directions, over its own
     within: float = float("nan")
     across: float = float("nan")
     cost: Estimate | None = None
     gain: Estimate | None = None
-    shared: float = float("nan")  # variance of a group along the other group's main directions, over its own
+
+    @property
+    def strange(self) -> bool:
+        """Whether the classes of the two groups lie in different directions, and rows scatter in different ones."""
+        found = self.aligned
+        if found is None or self.shared > ONE_MODEL:
+            return False
+        if found.signal and found.classes + found.error < STRANGE:
+            return not found.scatter > (OTHERWISE if found.classes_in_both >= MANY else NOWHERE_ALIKE)
+        alike = found.classes + found.error > HALF_ALIKE
+        return self.crossing < APART and found.scatter < NOWHERE_ALIKE and not alike
 
 
-def groups(body: Bench, seed: int = 0) -> Grouping | None:
-    """Two groups of rows whose neighbors in the other group know nothing of classes, as between two models; else None.
+def groups(body: Bench, bench: Bench, outlying: Tensor, seed: int = 0) -> Grouping | None:
+    """Two groups of rows that share no directions although both hold every class, as two models do; else None.
 
-    Tried: halves of the file, two means, slow vibrations of the neighbor graph, what a row shows by itself, and two
-    models of all classes. Groups must cut across classes. Without labels only a split with almost no neighbors across
-    is worth a word.
+    Tried: parts of the file, two means, slow vibrations of the neighbor graph, what a row shows by itself, and two
+    models of all classes. Groups must cut across classes. Groups of one model that have almost no neighbors across are
+    given too, for they may be two sources. Without labels only a split without neighbors across is worth a word.
     """
     if body.n < 60 or body.rows.shape[1] < COLUMNS or float(body.rows.var(dim=0).sum()) < 1e-12:
         return None
-    found = [Grouping(member, *_parted(member, body)) for member in _candidates(body, seed)]
-    found = [group for group in found if group.part >= max(SMALLEST, FEWEST / body.n)]
     if body.labels is None:
+        found = _large(_candidates(body, seed), body)
         best = min(found, key=lambda group: group.crossing, default=None)
         return best if best is not None and best.crossing < 0.01 else None
-    found = [group for group in found if association(group.member, body.labels) < INDEPENDENT]
-    measured = [_measured(group, body) for group in found if group.crossing < SEVERED or _useless(group, body)]
-    strange = [group for group in measured if _severed(group) or (_useless(group, body) and _tells(group))]
-    # Clusters of the data may be strange to each other too; two models are those that share no directions.
-    return min(strange, key=lambda group: group.shared, default=None)
+    # Rows of another model may be so far away that they are outliers.
+    strange, _ = _sought([outlying], bench)
+    found, severed = ([], []) if strange else _sought(_candidates(body, seed), body)
+    return min(strange or found or severed, key=_unlike, default=None)
 
 
-def _severed(group: Grouping) -> bool:
-    return group.crossing < SEVERED and group.shared < STRANGE
+def _sought(candidates: Iterable[Tensor], body: Bench) -> tuple[list[Grouping], list[Grouping]]:
+    """Groups that are strange to each other, and those that only have almost no neighbors across."""
+    found = [group for group in _large(candidates, body) if association(group.member, body.labels) < INDEPENDENT]
+    directions = trials.centered(unit(body.rows))
+    found = [
+        replace(
+            group,
+            aligned=alignment(directions, body.labels, group.member),
+            shared=shared_directions(group.member, body.rows),
+        )
+        for group in found
+    ]
+    measured = [_measured(group, body) for group in found if group.strange or group.crossing < SEVERED]
+    return [group for group in measured if group.strange and _tells(group, body)], measured
 
 
-def _tells(group: Grouping) -> bool:
-    return group.cost is not None and trials.costly(group.cost, least=0.05)
+def _large(candidates: Iterable[Tensor], body: Bench) -> list[Grouping]:
+    found = [Grouping(member, *_parted(member, body)) for member in candidates]
+    return [group for group in found if group.part >= max(SMALLEST, FEWEST / body.n)]
 
 
-def _useless(group: Grouping, body: Bench) -> bool:
-    """Whether neighbors from the other group know less than a tenth of what those of the own group know.
-
-    Asked of all rows and of the smaller group alone: a small group offers few neighbors to the others, but has many.
-    """
-    within, across = _by_side(group, body)
-    few = group.member if float(group.member.double().mean()) < 0.5 else ~group.member
-    known = _known(within, body.labels)[0]
-    most, errors = (SURELY, 1.64) if group.crossing < APART else (USELESS, 3.0)
-    others = (_known(across, body.labels), _known(across[few], body.labels[few]))
-    return all(other < USELESS * known and other + errors * error < most * known for other, error in others)
+def _unlike(group: Grouping) -> float:
+    return group.aligned.classes if group.aligned is not None and group.aligned.signal else group.crossing
 
 
-def _known(correct: Tensor, labels: Tensor) -> tuple[float, float]:
-    """Accuracy beyond chance and its standard error, every class counting alike: the commonest one is no knowledge."""
-    counts = torch.bincount(labels).double()
-    present = counts > 0
-    sums = torch.zeros_like(counts).index_add_(0, labels, correct.double())[present]
-    rates, likely = sums / counts[present], (sums + 1) / (counts[present] + 2)
-    error = float((likely * (1 - likely) / counts[present]).sum().sqrt() / len(rates))
-    return float(rates.mean()) - 1 / len(rates), error
-
-
-def _by_side(group: Grouping, body: Bench) -> tuple[Tensor, Tensor]:
-    """Which rows their neighbors in the own group, and those in the other, classify correctly."""
-    same = group.member[:, None] == group.member[None, :]
-    within, across = (
-        trials.correct(body.similarity.masked_fill(~allowed, -torch.inf), body.labels) for allowed in (same, ~same)
-    )
-    return within, across
+def _tells(group: Grouping, body: Bench) -> bool:
+    """Whether neighbors from the other group know less than half of what those of the own group know, beyond luck."""
+    chance = float(torch.bincount(body.labels).max()) / body.n
+    less = group.across - chance < LESS * (group.within - chance)
+    return less and group.cost is not None and trials.costly(group.cost, least=0.03)
 
 
 def association(member: Tensor, labels: Tensor) -> float:
-    """Cramer's V of two groups and the classes: 0 when independent, 1 when a class is in one group only."""
+    """Cramer's V of two groups and the classes: 0 when independent, 1 when a class is in one group only.
+
+    Less what luck gives to many small classes.
+
+    References:
+        Bergsma (2013), a bias-correction for Cramer's V.
+    """
     table = torch.zeros(2, int(labels.max()) + 1, dtype=torch.float64)
     table.index_put_((member.long(), labels), torch.ones(len(labels), dtype=torch.float64), accumulate=True)
     table = table[:, table.sum(dim=0) > 0]
     expected = table.sum(dim=1, keepdim=True) * table.sum(dim=0) / table.sum()
-    return float(((table - expected).square() / expected.clamp(min=1e-12)).sum() / table.sum()) ** 0.5
+    square = float(((table - expected).square() / expected.clamp(min=1e-12)).sum() / table.sum())
+    return max(0.0, square - (table.shape[1] - 1) / max(1, len(labels) - 1)) ** 0.5
 
 
 def _parted(member: Tensor, body: Bench) -> tuple[float, float]:
@@ -123,7 +133,8 @@ def _parted(member: Tensor, body: Bench) -> tuple[float, float]:
 
 def _candidates(body: Bench, seed: int) -> Iterator[Tensor]:
     reduced = _reduced(body.rows)
-    yield torch.arange(body.n) < body.n // 2
+    for place in range(1, PLACES):
+        yield torch.arange(body.n) < place * body.n // PLACES
     yield _two_means(reduced, seed)
     yield from _vibrations(body, seed)
     for facts in _of_rows(body):
@@ -145,9 +156,9 @@ def _of_rows(body: Bench) -> Iterator[Tensor]:
     yield directions.pow(4).sum(dim=1).clamp(min=1e-300).log()
 
 
-def _reduced(rows: Tensor, columns: int = 16) -> np.ndarray:
+def _reduced(rows: Tensor, columns: int = 32) -> np.ndarray:
     middle = trials.centered(trials.clipped(rows))
-    directions = trials.top_directions(middle, min(columns, *middle.shape))
+    directions = trials.top_directions(middle, min(columns, max(8, len(rows) // 12), *middle.shape))
     found = (middle @ directions).numpy()
     return found / max(found.std(), 1e-12)
 
@@ -190,15 +201,17 @@ def _vibrations(body: Bench, seed: int) -> Iterator[Tensor]:
 
 def _measured(group: Grouping, body: Bench) -> Grouping:
     """Accuracy of neighbors from the own group and from the other one, and what centering each group gives."""
-    within, across = _by_side(group, body)
+    same = group.member[:, None] == group.member[None, :]
+    within, across = (
+        trials.correct(body.similarity.masked_fill(~allowed, -torch.inf), body.labels) for allowed in (same, ~same)
+    )
     rows = body.rows.clone()
     for side in (group.member, ~group.member):
         rows[side] = rows[side] - rows[side].mean(dim=0)
     gain = trials.difference(trials.correct(trials.cosine(rows), body.labels), body.correct)
-    return Grouping(
-        group.member, group.part, group.crossing, float(within.double().mean()), float(across.double().mean()),
-        trials.difference(within, across), gain, shared_directions(group.member, body.rows),
-    )  # fmt: skip
+    shares = float(within.double().mean()), float(across.double().mean())
+    cost = trials.difference(within, across)
+    return replace(group, within=shares[0], across=shares[1], cost=cost, gain=gain)
 
 
 def shared_directions(member: Tensor, rows: Tensor, count: int = 8) -> float:

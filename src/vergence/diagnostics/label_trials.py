@@ -11,6 +11,7 @@ from vergence.diagnostics.trials import K
 
 PENALTY = 1e-2  # of the ridge, in units of the strongest direction
 SHIFTS = 20  # rows that labels or views are looked for in either direction
+DRAWS, BEYOND = 100, 4.5  # permutations that a shift is compared with, and by how many of their deviations it must win
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,23 @@ class Shifted:
         """Labels if, from a place of the file on, row i has the label ``shift`` rows later."""
         start = int(place * len(self.labels))
         return torch.cat([self.labels[:start], self.labels[start:].roll(-shift)])
+
+    def beyond_luck(self, shift: int, place: float = 0.0) -> bool:
+        """Whether moved labels fit better than permuted ones: the normal law knows nothing of rows that vote alike.
+
+        From the place on labels are permuted; before it they stay where they are, as they do when moved.
+        """
+        generator = torch.Generator().manual_seed(0)
+        start, moved = int(place * len(self.labels)), self.moved(shift, place)
+        drawn = []
+        for _ in range(DRAWS):
+            order = torch.randperm(len(moved) - start, generator=generator)
+            drawn.append(self._fit(torch.cat([moved[:start], moved[start:][order]])))
+        luck = torch.tensor(drawn, dtype=torch.float64)
+        return self._fit(moved) - float(luck.mean()) > BEYOND * float(luck.std())
+
+    def _fit(self, labels: Tensor) -> float:
+        return float((self.votes(labels) + self.fitted(labels)).mean())
 
     def right(self, labels: Tensor) -> Tensor:
         """Which rows their neighbors classify correctly."""

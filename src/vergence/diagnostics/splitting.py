@@ -59,22 +59,35 @@ class _Model(NamedTuple):
 
 
 def _start(rows: np.ndarray, known: np.ndarray, seed: int) -> np.ndarray:
-    """A part of the rows: farthest along a direction of what classes leave, most like one row, or least like any.
+    """A part of the rows: one of two groups of each class, farthest along a direction, like one row, or unlike any.
 
-    A minority of another model is far from all in the metric of the majority: so the last two starts of eight begin.
+    A minority of another model is far from all in the metric of the majority: so two starts of twelve begin.
     """
-    if seed % 8 >= 6:
+    generator = np.random.default_rng(seed)
+    if seed % 2 == 0:
+        return _of_each_class(rows, known, generator)
+    number = seed // 2 % 6
+    if number >= 4:
         model = _fitted(rows, known, np.ones(len(rows)))
         far = -_log_density(rows, known @ model.means, model)
-        return np.where(far > np.quantile(far, (0.85, 0.92)[seed % 2]), 0.9, 0.1)
-    generator = np.random.default_rng(seed)
+        return np.where(far > np.quantile(far, (0.85, 0.92)[number % 2]), 0.9, 0.1)
     rest = rows - known @ (known.T @ rows / known.sum(axis=0)[:, None])
     along = generator.standard_normal(rows.shape[1])
-    if seed % 2:
+    if number % 2:
         rest = rest / np.maximum(np.linalg.norm(rest, axis=1, keepdims=True), 1e-12)
         along = rest[generator.integers(len(rows))]
     place = rest @ along
-    return np.where(place > np.quantile(place, (0.5, 0.85)[seed // 2 % 2]), 0.9, 0.1)
+    return np.where(place > np.quantile(place, (0.5, 0.85)[number // 2]), 0.9, 0.1)
+
+
+def _of_each_class(rows: np.ndarray, known: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """The smaller of two groups of every class: two models put each class in two places."""
+    share = np.full(len(rows), 0.1)
+    for own in (np.flatnonzero(column) for column in known.T):
+        if len(own) >= 4:
+            second, _ = _lloyd(rows[own], generator)
+            share[own[second if second.mean() <= 0.5 else ~second]] = 0.9
+    return share
 
 
 def _fitted(rows: np.ndarray, known: np.ndarray, weight: np.ndarray) -> _Model:

@@ -19,11 +19,8 @@ ASTRAY = 0.1  # share of rows whose partner is elsewhere
 EVEN = 0.6  # evenness of far partners: .5 at most for weak views of one sample, .63 and more where 30 % are shuffled
 MINORITY = 20  # rows outside the commonest class, below which nobody can tell whether they are told apart
 MEMBERS = 6  # rows a class on average, below which a class is too small to contradict a label
-# Nats of evidence for wrong labels: chance has more in one case of a hundred that have the usual share. Of several
-# classes the second guess tells too, and the clean development sets had .4 at most: there one in twenty will do.
-TOLD, TOLD_OF_MANY = 2.7, 1.35
-
-
+TOLD = 2.7  # nats of evidence for wrong labels: by the law of chi-square careful data have more once in a hundred
+HINTED = 0.27  # nats from which it is said that labels may be wrong
 EARLY = 200  # steps of training before which views need not match yet
 
 
@@ -133,8 +130,7 @@ def label_noise(
     if replaced.share > 2 * (1 - read_elsewhere):
         return None
     small = body.n < MEMBERS * len(torch.unique(body.labels))
-    noisy = _noisy_of_many if len(torch.unique(body.labels)) > 2 else _noisy_of_two
-    if noisy(replaced) and not small:
+    if _noisy(replaced) and not small:
         sentence = (
             f"About {100 * replaced.share:.0f} % of labels are wrong at random: where rows are surest, "
             f"{100 * replaced.surest:.0f} % of labels contradict them ({100 * replaced.error:.0f} % overall)."
@@ -143,12 +139,12 @@ def label_noise(
         found = share(min(1.0, replaced.share), n=body.n)
         return Finding("label noise", "pairs", sentence, "confident_errors", advice, "fault", found)
     said = f"Rows contradict {100 * replaced.error:.0f} % of the labels"
-    if replaced.share > USUAL and replaced.evidence > 0.2 * TOLD_OF_MANY:
+    if replaced.share > USUAL and replaced.evidence > HINTED:
         sentence = (
             f"About {100 * replaced.share:.0f} % of labels may be wrong at random, but the evidence is weak: {said}, "
             "and classes that overlap may be the reason."
         )
-    elif small or blind(readers, body, noisy):
+    elif small or blind(readers, body, _noisy):
         sentence = f"{said}, and 15 % more that were replaced on trial could not be told from classes that overlap: "
         sentence += "nothing is known of wrong labels here."
     else:
@@ -156,12 +152,8 @@ def label_noise(
     return Finding("label noise", "pairs", sentence, "confident_errors", "", "unknown")
 
 
-def _noisy_of_two(replaced: Replaced) -> bool:
+def _noisy(replaced: Replaced) -> bool:
     return replaced.share > USUAL and replaced.evidence > TOLD
-
-
-def _noisy_of_many(replaced: Replaced) -> bool:
-    return replaced.share > USUAL and replaced.evidence > TOLD_OF_MANY
 
 
 @fault("pairs", order=150)
@@ -197,6 +189,8 @@ def label_shift(
     most = max(found.values())
     shift, place = min((key for key in found if found[key] > 0.85 * most), key=lambda key: (abs(key[0]), -found[key]))
     gain = trials.difference(trial.right(trial.moved(shift, place)), trial.right(targets))
+    if not trial.beyond_luck(shift, place):
+        return 0, Estimate(0.0, 0.0, 0.0, n, ""), (0.0, 1.0)
     return shift, gain, (place, 1.0)
 
 

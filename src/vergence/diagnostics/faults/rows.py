@@ -26,9 +26,6 @@ PLENTY = 0.1  # share of copies that is a fault of measured rows even where accu
 SILENT = 0.45  # share of constant columns that is a fault of a dense embedding
 COARSE, WIDE = 16, 16  # levels and columns: an embedding, not a table of codes, stored so coarsely is a fault
 GAP = 3.0  # between an outlier's distance and the next, beside that of spreads
-# Variance of a group along the other's main directions over that along its own, both beyond luck: .1 at most between
-# two models, .46 and more between two actors or two arms seen by one (GunPoint, the watch).
-ONE_MODEL = 0.35
 GRID = 1 / 3  # distinct values over values of a column, below which the column is quantized
 EXACTLY = 1e-3  # steadiness of blocks that were normalized to the digit: three blocks show it
 EXTREME = 1e12  # lengths beyond, or below its inverse, leave float32's room for squares
@@ -123,10 +120,12 @@ def quantization(body: Bench, on_a_grid: Tensor, seed: int = 0) -> Finding | Non
         cost, level = None, "note"
     else:
         generator = torch.Generator().manual_seed(seed)
-        again = [trials.correct(trials.cosine(_dithered(body.rows, generator)), body.labels) for _ in range(2)]
-        cost = _negated(trials.mean_difference(again, body.correct))
+        again = [trials.votes(trials.cosine(_dithered(body.rows, generator)), body.labels) for _ in range(2)]
+        cost = _negated(trials.mean_difference([votes.right for votes in again], body.correct))
+        errors = trials.standard_score(body.votes.own - (again[0].own + again[1].own) / 2)
+        costs = errors > trials.SURE and costly(cost, least=0.01, certain=0.0)
         coarse = levels <= COARSE and body.rows.shape[1] >= WIDE
-        level = "fault" if (costly(cost, least=0.01) or coarse) and not _counts(body.rows) else "note"
+        level = "fault" if (costs or coarse) and not _counts(body.rows) else "note"
     sentence = f"The {columns} columns hold about {levels} distinct values each"
     if cost is not None:
         sentence += f"; as much rounding again would cost {max(0.0, cost.value):.3f} of accuracy"
@@ -174,7 +173,7 @@ def mixture(body: Bench, grouped: Grouping, exact: int, n: int) -> Finding | Non
     )
     advice = "Check that all rows come from one model and one preprocessing; embed the smaller group again."
     mends = grouped.crossing < SEVERED and grouped.gain is not None and costly(grouped.gain)
-    level = "fault" if grouped.shared < ONE_MODEL or mends else "note"
+    level = "fault" if grouped.strange or mends else "note"
     if level == "note":
         advice = "Two sources seen by one model: they vary in the same directions. Compare within each, or center each."
     return Finding(
