@@ -18,10 +18,11 @@ SIGNAL = 3.0  # standard errors of nothing by which each group must tell its cla
 class Alignment:
     r"""Correlations of two groups, each without the bias that noise gives: 1 for one model, 0 for two.
 
-    ``classes`` is :math:`\sum_c w_c \langle a_c, b_c \rangle / \sqrt{\sum_c w_c |a_c|^2 \sum_c w_c |b_c|^2}` of the class
-    means a and b, ``error`` its standard error where it is near 0, ``scatter`` the correlation of the covariances within classes, less
-    what two balls would have. ``signal`` says whether both groups tell their classes apart at all (``classes`` may be nan else); of two classes, or
-    three, the alignment is that of a direction or two, and clusters of one model may differ in these.
+    ``classes`` is :math:`\sum_c w_c \langle a_c, b_c \rangle / \sqrt{\sum_c w_c |a_c|^2 \sum_c w_c |b_c|^2}` of the
+    class means a and b, nan where one group does not tell its classes apart; ``error`` is its standard error where it
+    is near 0, ``scatter`` the correlation of the covariances within classes, less what two balls would have.
+    ``signal`` says whether both groups tell their classes apart for certain. Of two classes, or three, the alignment is
+    that of a direction or two, and clusters of one model may differ in these.
     """
 
     classes: float
@@ -29,6 +30,20 @@ class Alignment:
     scatter: float
     signal: bool
     classes_in_both: int = 0
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A group: its class means less their weighted mean, its rows less their class mean, their labels and counts."""
+
+    means: Tensor
+    rest: Tensor
+    labels: Tensor
+    counts: Tensor
+
+    @property
+    def covariance(self) -> Tensor:
+        return self.rest.T @ self.rest / len(self.rest)
 
 
 def alignment(rows: Tensor, labels: Tensor, member: Tensor) -> Alignment | None:
@@ -40,54 +55,53 @@ def alignment(rows: Tensor, labels: Tensor, member: Tensor) -> Alignment | None:
         return None
     weights = torch.where(kept, counts.prod(dim=0) / counts.sum(dim=0).clamp(min=1), 0.0)
     weights = weights / weights.sum()
-    parts = [_part(rows[side], labels[side], count, weights) for side, count in zip(sides, counts, strict=True)]
-    (a, rest_a, labels_a), (b, rest_b, labels_b) = parts
-    covariances = [rest.T @ rest / len(rest) for rest in (rest_a, rest_b)]
-    squares, luck = zip(*(_square(*part, weights, cov) for part, cov in zip(parts, covariances, strict=True)), strict=True)
-    scale = math.sqrt(squares[0] * squares[1]) if min(squares) > 0 else math.nan
-    noise = float((covariances[0] * covariances[1]).sum()) * float((weights[kept] ** 2 / counts[:, kept].prod(dim=0)).sum())
-    noise += _along(rest_a, labels_a, b, weights, counts[0]) + _along(rest_b, labels_b, a, weights, counts[1])
-    signal = all(square > SIGNAL * error for square, error in zip(squares, luck, strict=True))
-    together = float((weights * (a * b).sum(dim=1)).sum())
-    scatter = _scatter((rest_a, rest_b), covariances)
-    return Alignment(together / scale, math.sqrt(noise) / scale, scatter, signal, int(kept.sum()))
+    a, b = (_part(rows[side], labels[side], count, weights) for side, count in zip(sides, counts, strict=True))
+    squares = [_square(part, weights) for part in (a, b)]
+    signal = all(square > SIGNAL * luck for square, luck in squares)
+    scale = math.sqrt(squares[0][0] * squares[1][0]) if min(squares)[0] > 0 else math.nan
+    together = float((weights * (a.means * b.means).sum(dim=1)).sum())
+    error = math.sqrt(_variance(a, b, weights))
+    return Alignment(together / scale, error / scale, _scatter(a, b), signal, int(kept.sum()))
 
 
-def _part(rows: Tensor, labels: Tensor, counts: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Class means less their weighted mean, and the rows of the classes that count less those, with their labels."""
+def _part(rows: Tensor, labels: Tensor, counts: Tensor, weights: Tensor) -> _Part:
     means = torch.zeros(len(counts), rows.shape[1], dtype=rows.dtype).index_add_(0, labels, rows)
     means = means / counts.clamp(min=1)[:, None]
     counted = weights[labels] > 0
-    return means - weights @ means, (rows - means[labels])[counted], labels[counted]
+    return _Part(means - weights @ means, (rows - means[labels])[counted], labels[counted], counts.clamp(min=1))
 
 
-def _square(means: Tensor, rest: Tensor, labels: Tensor, weights: Tensor, covariance: Tensor) -> tuple[float, float]:
+def _square(part: _Part, weights: Tensor) -> tuple[float, float]:
     """The weighted mean square of class means less what noise adds, and what luck would make of no classes."""
-    counts = torch.bincount(labels, minlength=len(weights)).double()
-    spread = torch.zeros_like(counts).index_add_(0, labels, rest.square().sum(dim=1)) / (counts - 1).clamp(min=1)
-    noise = weights * (1 - weights) * spread / counts.clamp(min=1)
-    square = float((weights * means.square().sum(dim=1) - noise).sum())
-    luck = 2 * float(covariance.square().sum()) * float((weights / counts.clamp(min=1)).square().sum())
-    return square, math.sqrt(luck)
+    spread = _summed(part, part.rest.square().sum(dim=1)) / (part.counts - 1).clamp(min=1)
+    noise = weights * (1 - weights) * spread / part.counts
+    luck = 2 * float(part.covariance.square().sum()) * float((weights / part.counts).square().sum())
+    return float((weights * part.means.square().sum(dim=1) - noise).sum()), math.sqrt(luck)
 
 
-def _along(rest: Tensor, labels: Tensor, means: Tensor, weights: Tensor, counts: Tensor) -> float:
-    """The variance that the rows of one group give to the products of its class means with those of the other."""
-    along = (rest * means[labels]).sum(dim=1).square()
-    sums = torch.zeros_like(counts).index_add_(0, labels, along)
-    return float((weights.square() * sums / counts.clamp(min=1).square()).sum())
+def _variance(a: _Part, b: _Part, weights: Tensor) -> float:
+    """That of the products of class means: each group's noise along the other's means, and noise along noise."""
+    both = float((a.covariance * b.covariance).sum()) * float((weights.square() / (a.counts * b.counts)).sum())
+    for part, other in ((a, b), (b, a)):
+        along = (part.rest * other.means[part.labels]).sum(dim=1).square()
+        both += float((weights.square() * _summed(part, along) / part.counts.square()).sum())
+    return both
 
 
-def _scatter(rests: tuple[Tensor, Tensor], covariances: list[Tensor]) -> float:
+def _summed(part: _Part, values: Tensor) -> Tensor:
+    return torch.zeros_like(part.counts).index_add_(0, part.labels, values)
+
+
+def _scatter(a: _Part, b: _Part) -> float:
     """The correlation of two covariances less their balls; the square of each is that of two halves of its rows."""
     squares = []
-    for rest in rests:
+    for rest in (a.rest, b.rest):
         order = torch.randperm(len(rest), generator=torch.Generator().manual_seed(0))
         first, second = (rest[half].T @ rest[half] / len(half) for half in order.chunk(2))
         squares.append(_beyond_balls(first, second))
     if min(squares) <= 0:
         return math.nan  # no direction in which rows scatter more than in others
-    return _beyond_balls(*covariances) / math.sqrt(squares[0] * squares[1])
+    return _beyond_balls(a.covariance, b.covariance) / math.sqrt(squares[0] * squares[1])
 
 
 def _beyond_balls(first: Tensor, second: Tensor) -> float:

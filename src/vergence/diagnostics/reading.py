@@ -68,8 +68,8 @@ class Judged:
 class Replaced:
     """``share`` of the labels was replaced by any other class alike.
 
-    ``evidence`` is the log-likelihood ratio of that share against that of careful data or less; ``error`` the share of labels
-    that the readers contradict, ``surest`` that among the quarter of rows of which they are surest.
+    ``evidence`` is the log-likelihood ratio of that share against that of careful data or less; ``error`` the share of
+    labels that the readers contradict, ``surest`` that among the quarter of rows of which they are surest.
     """
 
     share: float
@@ -114,8 +114,8 @@ def judged(readers: Readers, body: Bench) -> Judged:
     r"""How much better than the shares of classes the readers predict, in nats summed over rows.
 
     With :math:`p = \mathrm{softmax}(\log \pi + \sum_m w_m s_m)` and weights of at least 0: of labels that do not belong
-    to the rows nothing is predicted, weights are 0 and so is the gain, but for the luck of five weights. Where that luck
-    could explain the gain, permuted labels say how much of it these rows have.
+    to the rows nothing is predicted, weights are 0 and so is the gain, but for the luck of five weights. Where luck could
+    explain the gain, permuted labels say how much of it these rows have.
     """
     labels = torch.unique(body.labels, return_inverse=True)[1]
     found = _judged(readers, labels)
