@@ -22,11 +22,13 @@ INDEPENDENT = 0.35  # Cramer's V of group and class: 1 where groups are classes
 # directions must have few neighbors across.
 STRANGE, OTHERWISE, MANY = 0.35, 0.45, 4
 APART, NOWHERE_ALIKE, HALF_ALIKE = 0.2, 0.15, 0.75
+VARIED = 0.5  # variety of such a group: .6 and more for models, .2 for a topic of texts
 ONE_MODEL = 0.35  # shared directions of two actors or two arms seen by one model: .42 and more (GunPoint, the watch)
 LESS = 0.5  # what neighbors from the other group know of classes, over what those of the own group know
 PLACES = 8  # parts of the file: a second model may begin after each
 STARTS = 12  # of two models of all classes
-COLUMNS = 6  # of the rows, below which classes of two models lie on each other by chance
+COLUMNS, ROWS = 4, 40  # below which classes of two models lie on each other by chance
+SOUGHT = 100  # rows, below which groups that are sought, not parts of the file, may be strange by chance
 MEMBERS = 6  # rows a class on average, below which two models of all classes cannot be fitted
 
 
@@ -38,6 +40,7 @@ class Grouping:
     part: float
     crossing: float
     aligned: Alignment | None = None
+    variety: float = float("nan")  # directions that the smaller group fills, over those of as many rows of the other
     shared: float = float("nan")  # variance of a group along the other group's main directions, over its own
     within: float = float("nan")
     across: float = float("nan")
@@ -52,7 +55,7 @@ class Grouping:
             return False
         if found.signal and found.classes + found.error < STRANGE:
             return not found.scatter > (OTHERWISE if found.classes_in_both >= MANY else NOWHERE_ALIKE)
-        alike = found.classes + found.error > HALF_ALIKE
+        alike = found.classes + found.error > HALF_ALIKE or self.variety < VARIED
         return self.crossing < APART and found.scatter < NOWHERE_ALIKE and not alike
 
 
@@ -63,7 +66,7 @@ def groups(body: Bench, bench: Bench, outlying: Tensor, seed: int = 0) -> Groupi
     models of all classes. Groups must cut across classes. Groups of one model that have almost no neighbors across are
     given too, for they may be two sources. Without labels only a split without neighbors across is worth a word.
     """
-    if body.n < 60 or body.rows.shape[1] < COLUMNS or float(body.rows.var(dim=0).sum()) < 1e-12:
+    if body.n < ROWS or body.rows.shape[1] < COLUMNS or float(body.rows.var(dim=0).sum()) < 1e-12:
         return None
     if body.labels is None:
         found = _large(_candidates(body, seed), body)
@@ -83,12 +86,14 @@ def _sought(candidates: Iterable[Tensor], body: Bench) -> tuple[list[Grouping], 
         replace(
             group,
             aligned=alignment(directions, body.labels, group.member),
+            variety=variety(group.member, directions),
             shared=shared_directions(group.member, body.rows),
         )
         for group in found
     ]
     measured = [_measured(group, body) for group in found if group.strange or group.crossing < SEVERED]
-    return [group for group in measured if group.strange and _tells(group, body)], measured
+    strange = [group for group in measured if group.strange and _tells(group, body)]
+    return strange, [group for group in measured if group.crossing < SEVERED and not group.strange]
 
 
 def _large(candidates: Iterable[Tensor], body: Bench) -> list[Grouping]:
@@ -132,9 +137,11 @@ def _parted(member: Tensor, body: Bench) -> tuple[float, float]:
 
 
 def _candidates(body: Bench, seed: int) -> Iterator[Tensor]:
-    reduced = _reduced(body.rows)
     for place in range(1, PLACES):
         yield torch.arange(body.n) < place * body.n // PLACES
+    if body.n < SOUGHT:
+        return
+    reduced = _reduced(body.rows)
     yield _two_means(reduced, seed)
     yield from _vibrations(body, seed)
     for facts in _of_rows(body):
@@ -212,6 +219,21 @@ def _measured(group: Grouping, body: Bench) -> Grouping:
     shares = float(within.double().mean()), float(across.double().mean())
     cost = trials.difference(within, across)
     return replace(group, within=shares[0], across=shares[1], cost=cost, gain=gain)
+
+
+def variety(member: Tensor, rows: Tensor) -> float:
+    """Directions that the smaller group fills, over those that as many rows of the other fill, by participation ratio.
+
+    Another model sees all kinds of samples, and its rows vary as much as the others; a topic is one direction.
+    """
+    few = member if float(member.double().mean()) <= 0.5 else ~member
+    others = (~few).nonzero().squeeze(1)
+    order = torch.randperm(len(others), generator=torch.Generator().manual_seed(0))
+    ratios = []
+    for part in (rows[few], rows[others[order[: int(few.sum())]]]):
+        products = trials.centered(part) @ trials.centered(part).T
+        ratios.append(float(products.trace() ** 2 / products.square().sum().clamp(min=1e-300)))
+    return ratios[0] / max(ratios[1], 1e-300)
 
 
 def shared_directions(member: Tensor, rows: Tensor, count: int = 8) -> float:

@@ -25,6 +25,7 @@ ABOVE, BELOW, PERMUTATIONS = 6.0, 3.0, 9
 CAREFUL, USUAL = 0.005, 0.02
 LINEAR = (1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0)  # penalties of kernels whose diagonal is 1 on average
 GAUSSIAN = (0.003, 0.03, 0.3, 3.0)
+CLUSTERED = 0.3  # share of the rows of every class that are inside, from which classes are clusters
 PURE = 0.95  # share of 20 neighbors that are guessed as a row is, from which it is inside of a cluster
 ROOM = 100_000  # rows times classes that a fit sees: beyond, it sees a part of the rows
 
@@ -76,6 +77,7 @@ class Replaced:
     evidence: float
     error: float
     surest: float
+    in_clusters: bool = False  # told by clusters, not by the likelihood
 
 
 def comparable(labels: Tensor) -> bool:
@@ -114,7 +116,7 @@ def judged(readers: Readers, body: Bench) -> Judged:
     r"""How much better than the shares of classes the readers predict, in nats summed over rows.
 
     With :math:`p = \mathrm{softmax}(\log \pi + \sum_m w_m s_m)` and weights of at least 0: of labels that do not belong
-    to the rows nothing is predicted, weights are 0 and so is the gain, but for the luck of five weights. Where luck could
+    to the rows nothing is predicted, weights are 0 and so is the gain, but for luck. Where luck may
     explain the gain, permuted labels say how much of it these rows have.
     """
     labels = torch.unique(body.labels, return_inverse=True)[1]
@@ -185,27 +187,64 @@ def replaced_share(scores: np.ndarray, labels: np.ndarray, nearest: Tensor | Non
     ordered = np.sort(logits, axis=1)
     wrong = logits.argmax(axis=1) != labels
     surest = np.argsort(ordered[:, -2] - ordered[:, -1], kind="stable")[: max(1, len(labels) // 4)]
-    found = (share, max(0.0, usual - free))
-    if nearest is not None and len(nearest) == len(labels):
-        found = max(found, _in_clusters(logits.argmax(axis=1), labels, nearest.numpy()), key=lambda each: each[1])
-    return Replaced(*found, float(wrong.mean()), float(wrong[surest].mean()))
+    errors = (float(wrong.mean()), float(wrong[surest].mean()))
+    found = Replaced(share, max(0.0, usual - free), *errors)
+    if nearest is None or len(nearest) != len(labels):
+        return found
+    inner = Replaced(*_in_clusters(logits, labels, nearest.numpy()), *errors, in_clusters=True)
+    return inner if inner.evidence > found.evidence else found
 
 
-def _in_clusters(guesses: np.ndarray, labels: np.ndarray, nearest: np.ndarray) -> tuple[float, float]:
+def lucky(readers: Readers, body: Bench, found: Replaced, *, draws: int = 12) -> bool:
+    """Whether labels drawn from what the readers believe, none of them replaced, show as much evidence once.
+
+    The readers' own doubt is then all that contradicts labels: so classes that overlap look on these very rows.
+    """
+    labels = torch.unique(body.labels, return_inverse=True)[1]
+    scores = readers.scores(labels)
+    if scores.shape[1] < len(labels):
+        return False  # of so many rows a part is seen, and their evidence is beyond luck
+    _, weights, _ = _fitted(scores, labels.numpy(), CAREFUL)
+    chances = np.exp(log_softmax(np.tensordot(weights, scores, 1), axis=1))
+    generator = np.random.default_rng(0)
+    for _ in range(draws):
+        drawn = (chances.cumsum(axis=1) > generator.random((len(chances), 1))).argmax(axis=1)
+        again = torch.unique(torch.from_numpy(drawn), return_inverse=True)[1]
+        if replaced_share(readers.scores(again), again.numpy()).evidence >= found.evidence:
+            return True
+    return False
+
+
+def _in_clusters(logits: np.ndarray, labels: np.ndarray, nearest: np.ndarray) -> tuple[float, float]:
     """The share of contradicted labels inside of clusters, and its log-likelihood ratio against careful data.
 
     In a cluster all neighbors are guessed alike, and readers are equally sure of all rows: there wrong labels look like
     one common doubt. But doubt between classes that overlap names the neighboring class; replaced labels are as often
-    any other, in every cluster. Where they are not, there is no evidence.
+    any other, in every cluster, and of these rows readers are as sure as of others. Where they are not, there is no
+    evidence.
     """
+    guesses = logits.argmax(axis=1)
     inside = (guesses[nearest] == guesses[:, None]).mean(axis=1) >= PURE
     wrong = inside & (guesses != labels)
     n, count = int(inside.sum()), int(wrong.sum())
     share = count / max(1, n)
     if n < len(labels) / 2 or not USUAL < share < 1 or not _scattered(guesses[inside], labels[inside]):
         return 0.0, 0.0
+    sizes = np.bincount(guesses)
+    if (np.bincount(guesses[inside], minlength=len(sizes)) < CLUSTERED * sizes).any():
+        return 0.0, 0.0
+    if _less_sure(logits, inside & ~wrong, wrong):
+        return 0.0, 0.0
     evidence = count * math.log(share / CAREFUL) + (n - count) * (math.log1p(-share) - math.log1p(-CAREFUL))
     return share, evidence
+
+
+def _less_sure(logits: np.ndarray, right: np.ndarray, wrong: np.ndarray) -> bool:
+    """Whether readers are less sure of contradicted rows, as between classes that overlap, by the test of ranks."""
+    from scipy.stats import mannwhitneyu
+
+    margins = np.diff(np.sort(logits, axis=1)[:, -2:], axis=1)[:, 0]
+    return float(mannwhitneyu(margins[wrong], margins[right], alternative="less").pvalue) < 0.05
 
 
 def _scattered(guesses: np.ndarray, labels: np.ndarray) -> bool:

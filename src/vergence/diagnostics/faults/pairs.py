@@ -10,7 +10,7 @@ from vergence.diagnostics.collapse import Collapse
 from vergence.diagnostics.estimate import Estimate, share
 from vergence.diagnostics.findings import Finding, fault
 from vergence.diagnostics.label_trials import SHIFTS, Shifted, shifted
-from vergence.diagnostics.reading import USUAL, Judged, Readers, Replaced, blind, comparable
+from vergence.diagnostics.reading import USUAL, Judged, Readers, Replaced, blind, comparable, lucky
 from vergence.diagnostics.trials import Bench, standard_score
 from vergence.diagnostics.view_trials import WINDOW, Matched
 
@@ -130,7 +130,8 @@ def label_noise(
     if replaced.share > 2 * (1 - read_elsewhere):
         return None
     small = body.n < MEMBERS * len(torch.unique(body.labels))
-    if _noisy(replaced) and not small:
+    noisy = _noisy(replaced) and not small
+    if noisy and (replaced.in_clusters or not lucky(readers, body, replaced)):
         sentence = (
             f"About {100 * replaced.share:.0f} % of labels are wrong at random: where rows are surest, "
             f"{100 * replaced.surest:.0f} % of labels contradict them ({100 * replaced.error:.0f} % overall)."

@@ -26,6 +26,7 @@ PLENTY = 0.1  # share of copies that is a fault of measured rows even where accu
 SILENT = 0.45  # share of constant columns that is a fault of a dense embedding
 COARSE, WIDE = 16, 16  # levels and columns: an embedding, not a table of codes, stored so coarsely is a fault
 GAP = 3.0  # between an outlier's distance and the next, beside that of spreads
+CODED = 0.2  # share of copies from which groups of rows may be points
 GRID = 1 / 3  # distinct values over values of a column, below which the column is quantized
 EXACTLY = 1e-3  # steadiness of blocks that were normalized to the digit: three blocks show it
 EXTREME = 1e12  # lengths beyond, or below its inverse, leave float32's room for squares
@@ -156,9 +157,9 @@ def dead_columns(bench: Bench, dead: int, seed: int = 0) -> Finding | None:
 def mixture(body: Bench, grouped: Grouping, exact: int, n: int) -> Finding | None:
     """Two groups of rows that know nothing of each other's classes, which are the same: two models, or two sources.
 
-    Where most rows are copies, as codes are, every point is a group of its own.
+    Where many rows are copies, as codes are, every point is a group of its own.
     """
-    if exact > 0.5 * n:
+    if exact > CODED * n:
         return None
     sentence = (
         f"Rows fall into two groups ({100 * grouped.part:.0f} % and {100 - 100 * grouped.part:.0f} %) with "
