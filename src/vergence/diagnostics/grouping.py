@@ -28,7 +28,7 @@ LESS = 0.5  # what neighbors from the other group know of classes, over what tho
 PLACES = 8  # parts of the file: a second model may begin after each
 STARTS = 12  # of two models of all classes
 COLUMNS, ROWS = 4, 40  # below which classes of two models lie on each other by chance
-SOUGHT = 100  # rows, below which groups that are sought, not parts of the file, may be strange by chance
+FITTED = 100  # rows, below which two models of all classes fit by chance
 MEMBERS = 6  # rows a class on average, below which two models of all classes cannot be fitted
 
 
@@ -139,15 +139,13 @@ def _parted(member: Tensor, body: Bench) -> tuple[float, float]:
 def _candidates(body: Bench, seed: int) -> Iterator[Tensor]:
     for place in range(1, PLACES):
         yield torch.arange(body.n) < place * body.n // PLACES
-    if body.n < SOUGHT:
-        return
     reduced = _reduced(body.rows)
     yield _two_means(reduced, seed)
     yield from _vibrations(body, seed)
     for facts in _of_rows(body):
         if float(facts.std()) > 1e-3:
             yield _two_means(facts.numpy()[:, None], seed)
-    if body.labels is not None:
+    if body.labels is not None and body.n >= FITTED:
         yield from _two_models(reduced, body.labels, seed)
 
 
