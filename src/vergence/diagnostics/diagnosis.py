@@ -44,6 +44,8 @@ FACTS = (
 )  # fmt: skip
 
 
+SPOILED = 0.05  # accuracy that a fault of rows costs, from which few wrong labels cannot be told by these rows
+MANY_WRONG = 0.1  # share of wrong labels that spoiled rows do not explain
 # Faults of rows that only a gain in accuracy tells from harmless signatures.
 BY_ACCURACY = ("mixture", "heavy-tailed lengths", "dominant direction", "column scales", "constant offset")
 
@@ -151,18 +153,25 @@ def find(given: Given, table: Mapping[str, Callable[..., Any]] = FAULTS) -> tupl
 
 
 def causes_first(findings: list[Finding]) -> list[Finding]:
-    """What is judged by accuracy alone waits where labels are wrong; label noise waits where rows are of two models.
+    """What is judged by accuracy alone waits where labels are wrong; label noise waits where rows are spoiled.
 
-    The readers of labels do not mind the other faults of rows: columns in other units, a constant, lengths, outliers.
+    Two models contradict many labels; the other faults of rows few, for the readers of labels mind them little.
     """
     wrong = faults_only(tuple(findings))
     if {"misaligned labels", "labels at chance"} & {each.fault for each in wrong}:
         words = " Measured with labels that do not belong to these rows: repair the labels first."
         return [_put_off(each, "note", words) if each.fault in BY_ACCURACY else each for each in findings]
-    if any(each.fault == "mixture" for each in wrong):
-        words = " Rows of two models contradict right labels: repair the rows first."
-        return [_put_off(each, "unknown", words) if each.fault == "label noise" else each for each in findings]
+    costs = [each.cost for each in wrong if each.about == "rows" and each.cost is not None]
+    if any(cost.value > SPOILED for cost in costs):
+        words = " Rows are spoiled too, and spoiled rows contradict right labels: repair the rows first."
+        two = any(each.fault == "mixture" for each in wrong)
+        waits = [each.fault == "label noise" and (two or _few_wrong(each)) for each in findings]
+        return [_put_off(each, "unknown", words) if wait else each for each, wait in zip(findings, waits, strict=True)]
     return findings
+
+
+def _few_wrong(noise: Finding) -> bool:
+    return noise.cost is not None and noise.cost.value < MANY_WRONG
 
 
 def _put_off(finding: Finding, level: str, words: str) -> Finding:

@@ -19,7 +19,7 @@ from vergence.diagnostics.trials import Bench, K
 
 # In nats: above, labels are known; below, at chance. Of 66 permutations of 11 development sets none exceeds 4. Between,
 # labels are at chance if one of the permutations of these very labels is predicted as well.
-ABOVE, BELOW, PERMUTATIONS = 6.0, 3.0, 9
+ABOVE, BELOW, PERMUTATIONS = 6.0, 4.0, 39
 # Shares of wrong labels: careful data have at most CAREFUL, the null hypothesis; up to USUAL nothing is said. The test
 # sets of Northcutt et al. (2021) have .2 to 10 %. Of few wrong labels about half are found.
 CAREFUL, USUAL = 0.005, 0.02
