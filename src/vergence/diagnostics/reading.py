@@ -244,7 +244,7 @@ def _less_sure(logits: np.ndarray, right: np.ndarray, wrong: np.ndarray) -> bool
     from scipy.stats import mannwhitneyu
 
     margins = np.diff(np.sort(logits, axis=1)[:, -2:], axis=1)[:, 0]
-    return float(mannwhitneyu(margins[wrong], margins[right], alternative="less").pvalue) < 0.05
+    return float(mannwhitneyu(margins[wrong], margins[right], alternative="less").pvalue) < 0.003
 
 
 def _scattered(guesses: np.ndarray, labels: np.ndarray) -> bool:
