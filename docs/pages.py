@@ -192,7 +192,7 @@ def _measured(name: str) -> str:
     ]
     words = "All of them, with geometry: [every method, measured](../../methods_measured.md)."
     if not told and METHODS[name].views in ("pairs", "dropout"):
-        words = "It learns from texts, where the tables of images say nothing: its scores are in [texts](../../text.md)."
+        words = "It learns from texts, of which the tables of images say nothing; scores are in [texts](../../text.md)."
     elif not told:
         words = "Not measured yet beside the others; see [every method, measured](../../methods_measured.md)."
     return "\n".join(["## Measured", "", *told, words])
