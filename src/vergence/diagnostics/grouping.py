@@ -25,6 +25,7 @@ APART, NOWHERE_ALIKE, HALF_ALIKE = 0.2, 0.15, 0.75
 VARIED = 0.5  # variety of such a group: .6 and more for models, .2 for a topic of texts
 ONE_MODEL = 0.35  # shared directions of two actors or two arms seen by one model: .42 and more (GunPoint, the watch)
 LESS = 0.5  # what neighbors from the other group know of classes, over what those of the own group know
+WIDE = 128  # strongest directions that are compared: covariances of more columns would take seconds
 PLACES = 8  # parts of the file: a second model may begin after each
 STARTS = 12  # of two models of all classes
 COLUMNS, ROWS = 4, 40  # below which classes of two models lie on each other by chance
@@ -82,6 +83,8 @@ def _sought(candidates: Iterable[Tensor], body: Bench) -> tuple[list[Grouping], 
     """Groups that are strange to each other, and those that only have almost no neighbors across."""
     found = [group for group in _large(candidates, body) if association(group.member, body.labels) < INDEPENDENT]
     directions = trials.centered(unit(body.rows))
+    if directions.shape[1] > WIDE:
+        directions = directions @ trials.top_directions(directions, WIDE)
     found = [
         replace(
             group,

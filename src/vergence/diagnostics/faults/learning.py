@@ -35,6 +35,7 @@ SOLVED = 0.95  # accuracy from which few directions, or few points, are enough f
 ONE_PROTOTYPE = 1.5  # prototypes in use: rows that all say the same have 1, two even clusters 2
 UNIFORM = 0.99  # share of log K: a teacher that is sure of anything is below
 MANY = 1000  # numbers of a matrix: moved by a hundredth of the bound, one of so many crosses it in 99 of 100 matrices
+WELL_MATCHED = 0.8  # chance that two views of a sample are closer than two samples, from which spaces can be compared
 SAME_SPACE = 0.6  # chance that a sample's representation and embedding are closer than two samples'
 
 
@@ -132,8 +133,11 @@ def wrong_layer(
     """The representation lives in the space of the embeddings: it is the projector's output.
 
     Then it matches a view of the same sample as well as two views match each other. Spaces of equal width match a
-    little by luck, and equal arrays were meant to be equal.
+    little by luck, and equal arrays were meant to be equal. Where two views match badly, as early in training, nothing
+    can be told.
     """
+    if matched.own.value < WELL_MATCHED:
+        return None
     if not trained or not projected or h_sample.shape != z1_sample.shape or torch.equal(h_sample, z1_sample):
         return None
     match = matching(trials.centered(h_sample.double()), trials.centered(z1_sample.double()))
