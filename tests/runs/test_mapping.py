@@ -50,13 +50,13 @@ def test_two_processes_say_what_one_says(shards):
 def test_the_labels_are_judged_in_a_process_beside(shards, monkeypatch):
     """What judges them in this process must not be needed where there are two."""
 
-    def here(*given):
+    def here(*given, **options):
         raise AssertionError("judged in the process that diagnoses")
 
     whole = doctor(shards / "*.parquet").values
     with mapping.workers(2) as workers:
         state = mapping.examined(sorted(map(str, shards.glob("*.parquet"))), workers)
-        monkeypatch.setattr(assessment, "_judged", here)  # the workers have begun, with the function as it was
+        monkeypatch.setattr(assessment, "accuracies", here)  # the workers have begun, with the function as it was
         found = assessment.of_state(state, pool=workers.pool)
     close(found.to_dict()["accuracy"], whole["accuracy"])
 

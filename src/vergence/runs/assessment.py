@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from functools import wraps
 from typing import Any
 
 import msgspec
@@ -12,10 +13,10 @@ from torch import Tensor
 
 from vergence import diagnostics, features
 from vergence.counters import drawn
-from vergence.diagnostics import SCALES, Diagnosis
+from vergence.diagnostics import DIAGNOSTICS, SCALES, Diagnosis
 from vergence.diagnostics.arrays import Array, labels_for
 from vergence.diagnostics.extrapolation import batch_worth
-from vergence.diagnostics.measures import plain
+from vergence.diagnostics.measures import evenness, plain
 from vergence.diagnostics.merging import State
 from vergence.diagnostics.recommendations import recommendations
 from vergence.methods import customized
@@ -153,22 +154,31 @@ def _judged(h: Array, labels: Array | None, protocol: str, seed: int) -> Judged:
 def of_state(state: State, *, protocol: str = "lbfgs", seed: int = 0, pool: Executor | None = None) -> Results:
     """Diagnose rows by what is known of all of them, and by the sample that was kept.
 
-    With a pool of processes one of them judges the labels on half of the threads: two halves of a program that share
-    their threads and the interpreter wait for each other.
+    With a pool of processes one of them judges the labels on half of the threads and another measures uniformity, which
+    nothing else needs: parts of a program that share their threads and the interpreter wait for each other.
     """
     h, labels = state.rows()
     if pool is None or labels is None:
         return of_arrays(h, labels=labels, protocol=protocol, seed=seed, known=state.known)
-    count = torch.get_num_threads()
-    judging = pool.submit(_judged_on, max(1, count // 2), h.numpy(), labels, protocol, seed)
+    count, rows = torch.get_num_threads(), h.numpy()
+    judging = pool.submit(_on, max(1, count // 2), _judged, rows, labels, protocol, seed)
+    table = dict(DIAGNOSTICS.every())
+    name = next(name for name, row in table.items() if row is evenness)
+    table[name] = _awaited(evenness, pool.submit(_on, 1, evenness, rows, None, seed))
     with threads.used(max(1, count - count // 2)):
-        return of_arrays(h, labels=labels, protocol=protocol, seed=seed, judging=judging, known=state.known)
+        options: dict[str, Any] = {"known": state.known, "diagnostics": table}
+        return of_arrays(h, labels=labels, protocol=protocol, seed=seed, judging=judging, **options)
 
 
-def _judged_on(number: int, *given: Any) -> Judged:
-    """The same in a process of its own, on so many threads."""
+def _on(number: int, function: Callable[..., Any], *given: Any) -> Any:
+    """What a function gives, on so many threads."""
     with threads.used(number):
-        return _judged(*given)
+        return function(*given)
+
+
+def _awaited(row: Callable[..., Any], value: Future[Any]) -> Callable[..., Any]:
+    """A row of a table, whose value another process makes."""
+    return wraps(row)(lambda **given: value.result())
 
 
 def assembled(
