@@ -83,7 +83,7 @@ def _photos(share: tuple[float, float], count: int, seed: int, *, strips: int = 
     images, labels, places = map(np.stack, zip(*crops, strict=True))
     x = torch.from_numpy(images).permute(0, 3, 1, 2).contiguous()
     samples = _images(trials.reduced(x, "image"), torch.from_numpy(labels), "photos")
-    return grouped(samples, strips * labels + (strips * places).astype(int)) if strips else samples
+    return grouped(samples, strips * labels + (strips * places.clip(0, 0.999)).astype(int)) if strips else samples
 
 
 def write_photos(folder: Path, each: int = 210) -> None:
@@ -108,7 +108,7 @@ def _crops(share: tuple[float, float], count: int, seed: int) -> Iterator[tuple[
             yield (
                 image.resize((WIDE, HIGH), Image.Resampling.BICUBIC, (x, y, x + wide, y + high)),
                 label,
-                (x - left) / (right - wide - left),
+                (x - left) / max(1.0, right - wide - left),
             )
 
 
