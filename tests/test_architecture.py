@@ -1,6 +1,8 @@
 """Which way imports may point: the rooms are a one-way street."""
 
 import ast
+import importlib
+import types
 from itertools import pairwise
 from pathlib import Path
 
@@ -120,3 +122,13 @@ def test_no_pickle_is_read():
             assert options.get("allow_pickle") != "True", path
             if ast.unparse(call.func) == "torch.load":
                 assert options.get("weights_only") == "True", path
+
+
+@pytest.mark.parametrize("room", sorted(ROOMS))
+def test_no_file_has_the_name_of_something_that_its_room_offers_from_elsewhere(room):
+    """Importing ``diagnostics/alignment.py`` would put a module in the place of ``diagnostics.alignment``."""
+    front = importlib.import_module(f"vergence.{room}")
+    files = {path.stem for path in (SOURCE / room).glob("*.py")} & set(getattr(front, "__all__", ()))
+    offered = {name: getattr(front, name) for name in files}
+    homes = {name: getattr(each, "__module__", "").rpartition(".")[2] for name, each in offered.items()}
+    assert all(homes[name] == name or isinstance(offered[name], types.ModuleType) for name in files), homes

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from vergence.diagnostics import diagnose, reading, trials
-from vergence.diagnostics.alignment import alignment
+from vergence.diagnostics.class_directions import class_directions
 from vergence.diagnostics.faults import columns, lengths, rows
 from vergence.diagnostics.faults.directions import added
 from vergence.diagnostics.grouping import association
@@ -39,17 +39,17 @@ def test_lengths_that_belong_to_the_class_are_explained_and_drawn_ones_are_not()
 def test_two_halves_of_one_cloud_share_their_directions_and_a_turned_half_shares_none():
     half = torch.arange(N) < N // 2
     turned = torch.where(half[:, None], H @ torch.linalg.qr(noise(D, D, seed=4)).Q, H)
-    same, other = (alignment(rows, LABELS, half) for rows in (H, turned))
+    same, other = (class_directions(rows, LABELS, half) for rows in (H, turned))
     assert same.signal
     assert other.signal
     assert max(abs(same.classes - 1), abs(same.scatter - 1)) < 0.1
     assert max(abs(other.classes), abs(other.scatter)) < 0.3
 
 
-def test_the_error_of_the_alignment_of_two_models_is_its_spread_over_draws():
+def test_the_error_of_what_two_models_share_is_its_spread_over_draws():
     half = torch.arange(N) % 2 == 0
     centers = 0.3 * noise(2 * CLASSES, D, seed=1)[LABELS + CLASSES * half]
-    drawn = [alignment(centers + noise(N, D, seed=100 + k), LABELS, half) for k in range(60)]
+    drawn = [class_directions(centers + noise(N, D, seed=100 + k), LABELS, half) for k in range(60)]
     values = torch.tensor([each.classes for each in drawn])
     assert 0.7 < float(values.std()) / float(torch.tensor([each.error for each in drawn]).mean()) < 1.4
 

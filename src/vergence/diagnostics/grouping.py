@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from vergence.diagnostics import splitting, trials
-from vergence.diagnostics.alignment import Alignment, alignment
 from vergence.diagnostics.arrays import unit
+from vergence.diagnostics.class_directions import ClassDirections, class_directions
 from vergence.diagnostics.estimate import Estimate
 from vergence.diagnostics.trials import Bench, K
 
@@ -17,9 +17,9 @@ SEVERED = 0.05  # neighbors across two groups over those of chance: below, cente
 SMALLEST = 0.04  # share of the rows in the smaller group
 FEWEST = 18  # rows in the smaller group
 INDEPENDENT = 0.35  # Cramer's V of group and class: 1 where groups are classes
-# Alignment of the classes of two groups, with its error: at most .3 for two models, at least .36 for groups of one that
-# were sought to be unlike, and .8 for parts of a file. Where classes do not show, groups that scatter in other
-# directions must have few neighbors across.
+# Correlation of the class directions of two groups, with its error: at most .3 for two models, at least .36 for groups
+# of one that were sought to be unlike, and .8 for parts of a file. Where classes do not show, groups that scatter in
+# other directions must have few neighbors across.
 STRANGE, OTHERWISE, MANY = 0.35, 0.45, 4
 APART, NOWHERE_ALIKE, HALF_ALIKE = 0.2, 0.15, 0.75
 VARIED = 0.5  # variety of such a group: .6 and more for models, .2 for a topic of texts
@@ -40,7 +40,7 @@ class Grouping:
     member: Tensor
     part: float
     crossing: float
-    aligned: Alignment | None = None
+    aligned: ClassDirections | None = None
     variety: float = float("nan")  # directions that the smaller group fills, over those of as many rows of the other
     shared: float = float("nan")  # variance of a group along the other group's main directions, over its own
     within: float = float("nan")
@@ -88,7 +88,7 @@ def _sought(candidates: Iterable[Tensor], body: Bench) -> tuple[list[Grouping], 
     found = [
         replace(
             group,
-            aligned=alignment(directions, body.labels, group.member),
+            aligned=class_directions(directions, body.labels, group.member),
             variety=variety(group.member, directions),
             shared=shared_directions(group.member, body.rows),
         )

@@ -1,4 +1,4 @@
-"""Alignment: whether classes lie in the same directions in two groups of rows, and whether rows scatter alike there.
+"""Class directions: whether classes lie in the same directions in two groups of rows, and rows scatter alike there.
 
 One model puts a class where it belongs, whichever source a row is from: in two groups of its rows the class means, each
 less the mean of its group, point the same way. Two models have no directions in common.
@@ -15,13 +15,13 @@ SIGNAL = 3.0  # standard errors of nothing by which each group must tell its cla
 
 
 @dataclass(frozen=True)
-class Alignment:
+class ClassDirections:
     r"""Correlations of two groups, each without the bias that noise gives: 1 for one model, 0 for two.
 
     ``classes`` is :math:`\sum_c w_c \langle a_c, b_c \rangle / \sqrt{\sum_c w_c |a_c|^2 \sum_c w_c |b_c|^2}` of the
     class means a and b, nan where one group does not tell its classes apart; ``error`` is its standard error where it
     is near 0, ``scatter`` the correlation of the covariances within classes, less what two balls would have.
-    ``signal`` says whether both groups tell their classes apart for certain. Of two classes, or three, the alignment is
+    ``signal`` says whether both groups tell their classes apart for certain. Of two classes, or three, the first is
     that of a direction or two, and clusters of one model may differ in these.
     """
 
@@ -46,7 +46,7 @@ class _Part:
         return self.rest.T @ self.rest / len(self.rest)
 
 
-def alignment(rows: Tensor, labels: Tensor, member: Tensor) -> Alignment | None:
+def class_directions(rows: Tensor, labels: Tensor, member: Tensor) -> ClassDirections | None:
     """How far two groups agree about their classes; None where fewer than two classes have two rows in both."""
     sides = (member, ~member)
     counts = torch.stack([torch.bincount(labels[side], minlength=int(labels.max()) + 1) for side in sides]).double()
@@ -61,7 +61,7 @@ def alignment(rows: Tensor, labels: Tensor, member: Tensor) -> Alignment | None:
     scale = math.sqrt(squares[0][0] * squares[1][0]) if min(squares)[0] > 0 else math.nan
     together = float((weights * (a.means * b.means).sum(dim=1)).sum())
     error = math.sqrt(_variance(a, b, weights))
-    return Alignment(together / scale, error / scale, _scatter(a, b), signal, int(kept.sum()))
+    return ClassDirections(together / scale, error / scale, _scatter(a, b), signal, int(kept.sum()))
 
 
 def _part(rows: Tensor, labels: Tensor, counts: Tensor, weights: Tensor) -> _Part:
