@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from vergence.config import Config, from_mapping
@@ -28,6 +28,7 @@ def test_a_mutated_input_is_accepted_or_refused(family):
 
 @settings(max_examples=300, deadline=None, database=None)
 @given(st.dictionaries(KEYS, TREES | OPTIONS, max_size=3))
+@example({"objective": {"name": ()}})
 def test_settings_of_any_shape_are_accepted_or_refused(values):
     said = ""
     try:

@@ -269,6 +269,8 @@ def customized(name: str, *, heads: Mapping[str, Any], objective: Mapping[str, A
     if chosen != row.objective:
         if row.objective is None:
             raise ValueError(f"{name} has a loss of its own, so the objective cannot be {chosen}.")
+        if not isinstance(chosen, str):
+            raise ValueError(f"The name of an objective is text, not {type(chosen).__name__}.")
         row = dataclasses.replace(row, objective=chosen, hyperparameters={})
     if heads and row.objective is None:
         raise ValueError(f"{name} has no heads, so there is no {', '.join(heads)} to set.")

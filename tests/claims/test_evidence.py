@@ -188,7 +188,10 @@ class Invented(Laboratory):
 
     def remember(self, name, settings, make):
         generator = np.random.default_rng(list(json.dumps([name, settings], sort_keys=True, default=str).encode()))
-        numbers = {key: float(generator.uniform(0.2, 0.6)) for key in ("probe", "knn", "accuracy", "bound", "inverse")}
+        numbers = {
+            key: float(generator.uniform(0.2, 0.6))
+            for key in ("probe", "knn", "center", "accuracy", "bound", "inverse")
+        }
         rows = [{"step": step, **numbers, "accuracy": 0.1 * step + numbers["accuracy"] / 1e3} for step in range(5)]
         return {**numbers, "minutes": 0.0, "rows": rows, "layers": [numbers["accuracy"]] * 4}
 

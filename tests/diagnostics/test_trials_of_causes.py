@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from scipy.stats import mannwhitneyu
 
 from vergence.diagnostics import diagnose, reading, trials
 from vergence.diagnostics.class_directions import class_directions
@@ -285,3 +286,13 @@ def test_early_in_training_where_views_match_badly_no_layer_is_called_wrong():
     options = {"objective": "nt_xent", "temperature": 0.5, "diagnostics": {}}
     assert "wrong layer" in diagnose(inner, **good, **options).faults
     assert "wrong layer" not in diagnose(inner, **weak, **options).faults
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.3, 0.6, 2.0])
+def test_doubt_of_contradicted_rows_is_judged_as_by_the_test_of_mann_and_whitney(shift):
+    random = np.random.default_rng(0)
+    margins = np.r_[random.exponential(size=60) + shift, random.exponential(size=25)]
+    logits = np.stack([margins, np.zeros(85), np.full(85, -1.0)], axis=1)
+    right = np.arange(85) < 60
+    theirs = mannwhitneyu(margins[~right], margins[right], alternative="less", method="asymptotic")
+    assert reading._less_sure(logits, right, ~right) == (theirs.pvalue < 0.003)

@@ -94,13 +94,13 @@ def _twins(ratio: Tensor) -> Tensor:
     Of rows of m dimensions 2^-m of the ratios below twice the threshold are below it, half at most; where parts of a
     cloud have fewer dimensions than its median, more are below but they thin out all the same.
     """
-    from scipy.stats import binom
+    from scipy.special import bdtrc  # scipy.stats takes half a second to import
 
     limit = _threshold(ratio)
     twin = ratio < limit
     near = int((twin & (ratio > 0)).sum())
     beside = int(((ratio >= limit) & (ratio < 2 * limit)).sum())
-    if near and binom.sf(near - 1, near + beside, 0.5) > LUCK:
+    if near and bdtrc(near - 1, near + beside, 0.5) > LUCK:
         return ratio <= 0
     return twin
 
