@@ -58,3 +58,14 @@ def test_codes_without_contrast_are_sharpened_by_epsilon_which_dino_has_not():
 def test_other_objectives_have_no_prototypes():
     found = measure(**run("clusters"), objective="nt_xent", hyperparameters={})
     assert "teacher_entropy" not in found
+
+
+@pytest.mark.parametrize(("objective", "collapsed"), [("swav", False), ("dino", False), ("nt_xent", True)])
+def test_scores_with_more_prototypes_than_the_projector_has_columns_have_not_collapsed(objective, collapsed):
+    generator = torch.Generator().manual_seed(0)
+    projected = torch.nn.functional.normalize(torch.randn(256, 16, generator=generator), dim=1)
+    prototypes = torch.nn.functional.normalize(torch.randn(128, 16, generator=generator), dim=1)
+    views = [projected + 0.02 * torch.randn(256, 16, generator=generator) for _ in range(2)]
+    z1, z2 = (view @ prototypes.T for view in views)
+    found = diagnose(torch.randn(256, 32, generator=generator), z1=z1, z2=z2, objective=objective)
+    assert ("dimensional collapse" in [finding.fault for finding in found.findings]) == collapsed

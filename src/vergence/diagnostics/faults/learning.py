@@ -73,10 +73,14 @@ def complete_collapse(
 def dimensional_collapse(
     collapse: Collapse, body: Bench, variances: Tensor, collapse_of_z1: Collapse | None = None, trained: bool = False,
     without_top: Removed | None = None, scaled_columns: Tensor | None = None, judged: Judged | None = None,
+    assigned: Assigned | None = None,
 ) -> Finding | None:  # fmt: skip
-    """Rows fill few of their directions. In a file of unknown origin only where half of those few would cost more."""
+    """Rows fill few of their directions. In a file of unknown origin only where half of those few would cost more.
+
+    Scores with K prototypes are not asked: they fill no more directions than the projector before them has columns.
+    """
     if trained:
-        views = [("representations", collapse), ("embeddings", collapse_of_z1)]
+        views = [("representations", collapse), ("embeddings", None if assigned else collapse_of_z1)]
         found = [(of, view) for of, view in views if view is not None and view.kind == "dimensional"]
         if not found or (without_top is not None and without_top.pays) or scaled_columns is not None:
             return None
