@@ -21,6 +21,7 @@ from browser import CHROMIUM, Browser, barriers
 from vergence import report
 from vergence.report import maps, projection
 from vergence.report.colors import CATEGORIES, ROLES
+from vergence.report.document import Section, document
 from vergence.report.embedding import nearest, preserved_neighbors
 from vergence.report.pieces import svg
 from vergence.report.plain import spoken
@@ -556,6 +557,18 @@ def test_axe_finds_no_barrier(browser, pages, name, scheme):
     browser.open(pages[name], scheme=scheme)
     browser.run("document.querySelectorAll('details').forEach(fold => { fold.open = true; })")
     assert barriers(browser) == []
+
+
+@pytest.mark.browser
+def test_pictures_of_more_than_two_mebibytes_are_shown(browser, tmp_path):
+    noise = np.random.default_rng(0).integers(0, 255, (600, 3, 64, 64)).astype(np.uint8)
+    sprite = report.make_sprite(noise, budget=10**7)
+    assert len(sprite.address) > 2**21  # above, Chromium drops the value of a custom property
+    page = document("Many photographs", "A page.", [Section("Samples", sprite.thumbnail(0, "a sample"))], sprite=sprite)
+    (tmp_path / "page.html").write_text(page)
+    browser.open(tmp_path / "page.html")
+    shown = "getComputedStyle(document.querySelector('.thumbnail')).backgroundImage.length"
+    assert browser.run(shown) > 2**21
 
 
 @pytest.mark.browser
