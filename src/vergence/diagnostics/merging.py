@@ -7,7 +7,7 @@ shard and its number in it; what is drawn is drawn by that key, so the draw does
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
@@ -127,42 +127,42 @@ def _sums(rows: Tensor, group: Tensor) -> tuple[Tensor, Tensor, Tensor, np.ndarr
     return count, total, product, torch.cat(long).numpy()
 
 
-def merged(first: State, second: State) -> State:
-    """The state of the rows of both."""
-    if first.d != second.d:
-        raise ValueError(f"Rows of {first.d} and of {second.d} dimensions cannot be examined together.")
-    if (first.classes is None) != (second.classes is None):
-        raise ValueError("Some shards have labels and others have none: they cannot be examined together.")
-    n, other = first.n, second.n
-    shift = second.mean - first.mean
-    digests, repeats = _added(first, second)
-    order = np.lexsort(
-        (keys := np.concatenate([first.keys, second.keys]), np.concatenate([first.hashes, second.hashes]))
-    )
-    kept = order[: reservoir_size(first.d)]
-    labels = None
-    if first.labels is not None and second.labels is not None:
-        labels = np.concatenate([first.labels, second.labels])[kept]
+def merged(*states: State) -> State:
+    """The state of the rows of all states."""
+    first = states[0]
+    for other in states:
+        if first.d != other.d:
+            raise ValueError(f"Rows of {first.d} and of {other.d} dimensions cannot be examined together.")
+        if (first.classes is None) != (other.classes is None):
+            raise ValueError("Some shards have labels and others have none: they cannot be examined together.")
+    if len(states) == 1:
+        return first
+    n, means = (np.array([getattr(each, name) for each in states]) for name in ("n", "mean"))
+    mean = float(n @ means / n.sum())
+    digests, repeats = _added(states)
+    hashes, keys = (np.concatenate([getattr(each, name) for each in states]) for name in ("hashes", "keys"))
+    kept = np.sort(np.lexsort((keys, hashes))[: reservoir_size(first.d)])
+    edges = np.searchsorted(kept, np.cumsum([0, *(len(each.keys) for each in states)]))
+    reservoir = np.empty((len(kept), first.d), np.float32)
+    passed = 0
+    for each, start, stop in zip(states, edges, edges[1:], strict=False):
+        np.take(each.reservoir, kept[start:stop] - passed, axis=0, out=reservoir[start:stop])
+        passed += len(each.keys)
     return State(
-        first.count + second.count,
-        first.total + second.total,
-        first.product + second.product,
-        first.mean + shift * other / (n + other),
-        first.square + second.square + shift**2 * n * other / (n + other),
-        first.zeros + second.zeros,
+        sum((each.count for each in states), torch.zeros_like(first.count)),
+        sum((each.total for each in states), torch.zeros_like(first.total)),
+        sum((each.product for each in states), torch.zeros_like(first.product)),
+        mean,
+        float(sum(each.square for each in states) + n @ (means - mean) ** 2),
+        sum(each.zeros for each in states),
         digests,
         repeats,
-        np.concatenate([first.hashes, second.hashes])[kept],
+        hashes[kept],
         keys[kept],
-        np.concatenate([first.reservoir, second.reservoir])[kept],
-        labels,
-        None if first.classes is None else Counter(first.classes) + Counter(second.classes),
+        reservoir,
+        None if first.labels is None else np.concatenate([each.labels for each in states])[kept],
+        None if first.classes is None else reduce(Counter.__add__, (Counter(each.classes) for each in states)),
     )
-
-
-def reduced(states: Iterable[State]) -> State:
-    """The state of the rows of all states."""
-    return reduce(merged, states)
 
 
 def reservoir_size(d: int) -> int:
@@ -188,11 +188,10 @@ def _smallest_digests(rows: np.ndarray, within: State | None) -> tuple[np.ndarra
     return found[:SKETCH], repeats[:SKETCH]
 
 
-def _added(first: State, second: State) -> tuple[np.ndarray, np.ndarray]:
-    """The smallest fingerprints of both, each with its copies in both."""
-    joined = np.concatenate([first.digests, second.digests])
-    found, place = np.unique(joined, return_inverse=True)
-    repeats = np.bincount(place, np.concatenate([first.repeats, second.repeats]), minlength=len(found))
+def _added(states: Sequence[State]) -> tuple[np.ndarray, np.ndarray]:
+    """The smallest fingerprints of all, each with its copies in all."""
+    found, place = np.unique(np.concatenate([each.digests for each in states]), return_inverse=True)
+    repeats = np.bincount(place, np.concatenate([each.repeats for each in states]), minlength=len(found))
     return found[:SKETCH], repeats[:SKETCH].astype(np.int64)
 
 

@@ -15,7 +15,7 @@ PENALTIES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 MIDDLE = 1e-3  # where too few rows are labeled to hold any out
 ROUGH = 1e-3  # gradient at which a probe is good enough to choose a penalty by
 FEW = 500  # rows of fewer than columns up to which a probe is fitted in float64, and to the last digits
-TILE = 1024  # queries per tile: 1024 x 50,000 float32 scores are 200 MB
+TILE = 256  # queries per tile: 256 x 50,000 float32 scores are 50 MB
 
 
 def linear_probe(
@@ -113,8 +113,10 @@ def nearest_center(
 
 def _votes(queries: Tensor, bank: Tensor, targets: Tensor, classes: int, *, k: int, temperature: float) -> Tensor:
     votes = torch.zeros(len(queries), classes, dtype=bank.dtype)
+    room = bank.new_empty(min(TILE, len(queries)), len(bank))  # memory that is new in every tile takes longer than it
     for start in range(0, len(queries), TILE):
-        similarity, nearest = (queries[start : start + TILE] @ bank.T).topk(k, dim=1)
+        part = queries[start : start + TILE]
+        similarity, nearest = torch.mm(part, bank.T, out=room[: len(part)]).topk(k, dim=1)
         # Only ratios of the weights matter, so the nearest gets weight 1: no overflow at small temperatures.
         weight = torch.exp((similarity - similarity[:, :1]) / temperature)
         votes[start : start + TILE].scatter_add_(1, targets[nearest], weight)

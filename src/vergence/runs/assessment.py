@@ -16,7 +16,7 @@ from vergence.counters import drawn
 from vergence.diagnostics import DIAGNOSTICS, SCALES, Diagnosis
 from vergence.diagnostics.arrays import Array, labels_for
 from vergence.diagnostics.extrapolation import batch_worth
-from vergence.diagnostics.measures import evenness, plain
+from vergence.diagnostics.measures import evenness, hubs, plain
 from vergence.diagnostics.merging import State
 from vergence.diagnostics.recommendations import recommendations
 from vergence.methods import customized
@@ -40,6 +40,7 @@ from vergence.theory.certified import certificates
 
 Judged = tuple[tuple[results.Score, ...], tuple[results.Score, ...]]  # with all labels, and with few
 
+ELSEWHERE = (evenness, hubs)  # diagnostics that no other needs, and that take long
 CERTIFIED = 300  # rows of anyone's embeddings that theorems are held against, as many as a run keeps views of
 
 
@@ -120,7 +121,7 @@ def of_arrays(
     labels: Array | None = None,
     protocol: str = "lbfgs",
     seed: int = 0,
-    judging: Future[Judged] | None = None,
+    judging: Callable[[], Judged] | None = None,
     **options: Any,
 ) -> Results:
     """Diagnose anyone's representations; views, labels, an objective and its loss add to it.
@@ -129,9 +130,9 @@ def of_arrays(
     """
     with ThreadPoolExecutor(1) as beside:  # neither needs anything of the other
         if judging is None and torch.get_num_threads() > 1:
-            judging = beside.submit(_judged, h, labels, protocol, seed)
+            judging = beside.submit(_judged, h, labels, protocol, seed).result
         diagnosis = diagnostics.diagnose(h, z1=z1, z2=z2, labels=labels, seed=seed, **options)
-        judged = judging.result() if judging else _judged(h, labels, protocol, seed)
+        judged = judging() if judging else _judged(h, labels, protocol, seed)
     return assembled(
         diagnosis,
         trained=options.get("objective") is not None or options.get("projector") is not None,
@@ -154,31 +155,32 @@ def _judged(h: Array, labels: Array | None, protocol: str, seed: int) -> Judged:
 def of_state(state: State, *, protocol: str = "lbfgs", seed: int = 0, pool: Executor | None = None) -> Results:
     """Diagnose rows by what is known of all of them, and by the sample that was kept.
 
-    With a pool of processes one of them judges the labels on half of the threads and another measures uniformity, which
-    nothing else needs: parts of a program that share their threads and the interpreter wait for each other.
+    With a pool of processes one of them judges the labels on half of the threads and measures what nothing else needs:
+    parts of a program that share their threads and the interpreter wait for each other.
     """
     h, labels = state.rows()
     if pool is None or labels is None:
         return of_arrays(h, labels=labels, protocol=protocol, seed=seed, known=state.known)
-    count, rows = torch.get_num_threads(), h.numpy()
-    judging = pool.submit(_on, max(1, count // 2), _judged, rows, labels, protocol, seed)
-    table = dict(DIAGNOSTICS.every())
-    name = next(name for name, row in table.items() if row is evenness)
-    table[name] = _awaited(evenness, pool.submit(_on, 1, evenness, rows, None, seed))
+    count = torch.get_num_threads()
+    made = pool.submit(_beside, max(1, count // 2), h.numpy(), labels, protocol, seed)
+    table = {
+        name: _awaited(row, made, ELSEWHERE.index(row)) if row in ELSEWHERE else row
+        for name, row in DIAGNOSTICS.every()
+    }
     with threads.used(max(1, count - count // 2)):
         options: dict[str, Any] = {"known": state.known, "diagnostics": table}
-        return of_arrays(h, labels=labels, protocol=protocol, seed=seed, judging=judging, **options)
+        return of_arrays(h, labels=labels, protocol=protocol, seed=seed, judging=lambda: made.result()[0], **options)
 
 
-def _on(number: int, function: Callable[..., Any], *given: Any) -> Any:
-    """What a function gives, on so many threads."""
+def _beside(number: int, h: Array, labels: Array, protocol: str, seed: int) -> tuple[Judged, list[Any]]:
+    """What another process can find on so many threads: accuracies, and rows of the table of diagnostics."""
     with threads.used(number):
-        return function(*given)
+        return _judged(h, labels, protocol, seed), [row(h=h, seed=seed) for row in ELSEWHERE]
 
 
-def _awaited(row: Callable[..., Any], value: Future[Any]) -> Callable[..., Any]:
+def _awaited(row: Callable[..., Any], made: Future[Any], place: int) -> Callable[..., Any]:
     """A row of a table, whose value another process makes."""
-    return wraps(row)(lambda **given: value.result())
+    return wraps(row)(lambda **given: made.result()[1][place])
 
 
 def assembled(

@@ -29,7 +29,7 @@ Engine = Literal["processes", "ray"]
 CHUNK = 32_768  # rows in memory at once in each process
 TURNS = 4  # parts that each process of a cluster gets on average: a slow one does not make the others wait for long
 
-TOGETHER = 8  # states of chunks that are merged before they meet the state of all before, whose reservoir is large
+WAITING = 2**25  # bytes of sums of chunks that wait to be merged
 
 Piece = tuple[str, int]  # a file and the number of a part of it
 
@@ -87,7 +87,7 @@ def examined(
         for state in map(unpacked, made):
             _require_width(state.d, parts[len(states)][0][0], states[0].d if states else state.d, parts[0][0][0])
             states.append(state)
-    return merging.reduced(states)
+    return merging.merged(*states)
 
 
 def are_shards(targets: Sequence[str]) -> bool:
@@ -117,12 +117,18 @@ def state_of(pieces: Sequence[Piece], *, drop_nan: bool = False) -> State:
             if len(rows):
                 waiting.append(merging.of(rows, keys, labels, within=state))
                 _require_width(rows.shape[1], file, waiting[0].d if state is None else state.d, pieces[0][0])
-            if len(waiting) == (TOGETHER if state is not None and state.is_full else 1):
-                state, waiting = merging.reduced([*waiting, *([state] if state else [])]), []
+            if waiting and (state is None or _enough(waiting, state)):
+                state, waiting = merging.merged(*([state] if state else []), *waiting), []
         _count(looked_at)
     if not waiting and state is None:
         raise ValueError(f"No row of {pieces[0][0]} and {len(pieces) - 1} other parts is finite.")
-    return merging.reduced([*waiting, *([state] if state else [])])
+    return merging.merged(*([state] if state else []), *waiting)
+
+
+def _enough(waiting: Sequence[State], state: State) -> bool:
+    """Whether to merge: for each time a full reservoir is copied there are as many rows that may enter it."""
+    rows = sum(len(each.keys) for each in waiting)
+    return not state.is_full or rows >= len(state.keys) or len(waiting) * state.product.nbytes >= WAITING
 
 
 def row_keys(file: str, start: int, count: int) -> torch.Tensor:
