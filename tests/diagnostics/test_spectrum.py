@@ -146,3 +146,11 @@ def test_the_interval_of_the_effective_rank_covers_that_of_many_rows(n):
     truth = spectrum(drawn(100_000, 1)).effective_rank.value
     found = [spectrum(drawn(n, seed)).effective_rank for seed in range(2, 42)]
     assert sum(each.low <= truth <= each.high for each in found) >= 35
+
+
+def test_numbers_of_directions_stay_between_one_and_all_of_them_beside_a_row_of_any_length():
+    rows = torch.randn(100, 16, generator=torch.Generator().manual_seed(0))
+    rows[50] = 1e20
+    found = spectrum(rows)
+    for count in (found.effective_rank, found.participation_ratio, found.stable_rank):
+        assert 1 <= count.low <= count.value * (1 + 1e-9) <= count.high * (1 + 1e-9) <= 16 * (1 + 1e-9)

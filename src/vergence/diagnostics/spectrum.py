@@ -1,7 +1,7 @@
 """The spectrum of features: how many directions they use. Computed in float64 from streamed d x d products."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -252,8 +252,8 @@ def spectrum(h: Array | Moments | Products) -> Spectrum:
     return Spectrum(
         plain,
         _rank_of_many(found, plain, [part.singular_values() for part in parts]),
-        jackknifed(participation_ratio),
-        jackknifed(stable_rank),
+        _among(jackknifed(participation_ratio), len(centered)),
+        _among(jackknifed(stable_rank), len(centered)),
         jackknifed(decay_exponent),
         dead_directions(centered),
         _variants(plain, centered),
@@ -278,11 +278,18 @@ def _rank_of_many(found: "Moments | Products", plain: Tensor, parts: list[Tensor
     quarter = _mean_rank(found, [groups[start::4] for start in range(4)])
     steps = here - half, half - quarter
     pace = steps[0] / steps[1] if steps[1] > 0 else 0.0
-    value = min(room, 2 * here - half) if pace < SETTLED else here
+    value = max(1.0, min(room, 2 * here - half)) if pace < SETTLED else here
     doubt = abs((8 * here - 6 * half + quarter) / 3 - (2 * here - half))
     low = here - error if pace > 0.35 else value - doubt - error
     high = min(room, max(value, 2 * here - half) + doubt + error) if pace < SETTLED else room
     return Estimate(value, max(1.0, low), high, n, "extrapolated from n, n/2 and n/4 rows, with the jackknife's error")
+
+
+def _among(count: Estimate, room: int) -> Estimate:
+    """A number of directions, of which there is one at least and ``room`` at most."""
+    if not count.low < count.high:  # of too few rows, or of rows that are all alike
+        return count
+    return replace(count, low=max(1.0, count.low), high=min(float(room), count.high))
 
 
 def _mean_rank(found: "Moments | Products", parts: list[list[int]]) -> float:
