@@ -11,6 +11,7 @@ Recipes were chosen on STS-B dev and MPQA; STS-B test, STS12-16, MR, CR, SUBJ an
 
 import argparse
 import copy
+import itertools
 import json
 import os
 import tempfile
@@ -37,6 +38,7 @@ SETS = {  # STS and SentEval by what they serve, and the folds of those without 
     "sts": (("STS-B dev", "STS-B test", "STS12-16"), (), 5),
     "all": (("STS-B dev", "STS-B test", "STS12-16"), ("mr", "cr", "subj", "trec"), 5),
     "paper": (("STS-B test",), ("mr", "cr"), 10),
+    "growth": (("STS-B dev", "STS-B test", "STS12-16"), ("mr",), 5),
 }
 SCORED = {"STS-B dev": ("stsb", "dev"), "STS-B test": ("stsb", "test"), "STS12-16": ("sts12_16_test", "all")}
 BOOKS = TEXT / "books_sentences.tsv.gz"
@@ -185,24 +187,22 @@ def main():
     parser.add_argument("--limit", type=int, default=0)
     parser.add_argument("--share", type=int, default=1, help="4 trains on every fourth stretch of 500 sentences")
     parser.add_argument("--alone", action="store_true", help="leave out the rows that need no training")
-    parser.add_argument("--set", default="{}", help="settings in place of the recipe's, as JSON")
+    parser.add_argument("--set", nargs="+", default=["{}"], help="settings in place of the recipe's, as JSON, in turn")
     arguments = parser.parse_args()
     if not arguments.alone:
         for name, found in baselines(arguments.parts).items():
             written(arguments.rows, {"recipe": name, **found})
     options = {key: getattr(arguments, key) for key in ("batch", "limit", "passes")}
-    options["overrides"] = json.loads(arguments.set)
     folder = tempfile.TemporaryDirectory()
     options["books"] = BOOKS if arguments.share == 1 else part_of_the_books(arguments.share, Path(folder.name))
-    for name in arguments.recipes:
-        for minutes in arguments.minutes:
-            for seed in arguments.seeds:
-                encoders, facts = trained(name, seed, minutes=minutes, **options)
-                for features in arguments.features or encoders:
-                    row = {"recipe": name, "features": features, "minutes": minutes, "seed": seed, "set": arguments.set}
-                    written(arguments.rows, {**row, **facts, **judged(encoders[features], arguments.parts)})
-                change = gained(encoders["trained"], encoders["untrained"], arguments.parts)
-                written(arguments.rows, {**row, "features": "trained - untrained", **change})
+    turns = itertools.product(arguments.recipes, arguments.minutes, arguments.set, arguments.seeds)
+    for name, minutes, settings, seed in turns:
+        encoders, facts = trained(name, seed, minutes=minutes, overrides=json.loads(settings), **options)
+        for features in arguments.features or encoders:
+            row = {"recipe": name, "features": features, "minutes": minutes, "seed": seed, "set": settings}
+            written(arguments.rows, {**row, **facts, **judged(encoders[features], arguments.parts)})
+        change = gained(encoders["trained"], encoders["untrained"], arguments.parts)
+        written(arguments.rows, {**row, "features": "trained - untrained", **change})
 
 
 def written(path, row):

@@ -20,6 +20,8 @@ GOLDEN = 0x9E3779B97F4A7C15 - 2**64
 FIRST = 0xBF58476D1CE4E5B9 - 2**64
 SECOND = 0x94D049BB133111EB - 2**64
 
+STRETCH = 2**18  # places whose keys are in memory at a time
+
 
 def sample_keys(seed: int, epoch: int, indices: Keys) -> Keys:
     """One key per sample, from the run's seed, the epoch, and the sample's place in the data set."""
@@ -71,9 +73,9 @@ def drawn(n: int, count: int, *, groups: Tensor | None = None, seed: int = 0) ->
     """
     if count >= n:
         return torch.arange(n)
-    order = sample_keys(seed, -1, torch.arange(n)).argsort(stable=True)
     if groups is None:
-        return order[:count].sort().values
+        return _first(n, count, seed).sort().values
+    order = sample_keys(seed, -1, torch.arange(n)).argsort(stable=True)
     codes = groups.cpu().unique(return_inverse=True)[1]
     sizes = codes.bincount()
     # The place of each sample within its group, in the drawn order, as a share of the group: small shares come first.
@@ -83,6 +85,20 @@ def drawn(n: int, count: int, *, groups: Tensor | None = None, seed: int = 0) ->
     share[by_group] = torch.where(within == 0, -1.0, (within.double() + 0.5) / sizes[codes[by_group]])
     by_share = order[share[order].argsort(stable=True)]  # ties in the drawn order
     return by_share[:count].sort().values
+
+
+def _first(n: int, count: int, seed: int) -> Keys:
+    """Which ``count`` of ``n`` places have the smallest keys; in memory are those and one stretch of the others."""
+    kept, keys = torch.arange(0), torch.arange(0)
+    for some in (torch.arange(first, min(n, first + STRETCH)) for first in range(0, n, STRETCH)):
+        own = sample_keys(seed, -1, some)
+        if len(kept) == count:
+            below = own < keys[-1]
+            some, own = some[below], own[below]
+        kept, keys = torch.cat([kept, some]), torch.cat([keys, own])
+        order = keys.argsort()[:count]
+        kept, keys = kept[order], keys[order]
+    return kept
 
 
 def shuffled(places: Keys, *, seed: int = 0) -> Keys:

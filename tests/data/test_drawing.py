@@ -5,7 +5,8 @@ import pytest
 import torch
 from PIL import Image
 
-from vergence.data import load
+from vergence import counters
+from vergence.data import load, splits
 from vergence.data.drawing import evenly, of_each_class, read_part
 
 SORTED = torch.repeat_interleave(torch.arange(5), torch.tensor([400, 300, 200, 90, 10]))
@@ -18,6 +19,15 @@ def test_every_class_has_its_share_sorted_or_shuffled(count):
         drawn = labels[evenly(1000, count, labels)].bincount(minlength=5)
         assert len(evenly(1000, count, labels)) == count
         assert (drawn - SORTED.bincount() * count / 1000).abs().max() <= 1
+
+
+def test_a_draw_does_not_depend_on_how_many_keys_are_in_memory(monkeypatch):
+    drawn, held = evenly(1000, 100), splits.held_out(np.zeros(1000, np.int64), 0.2, salt=1)
+    monkeypatch.setattr(counters, "STRETCH", 64)
+    monkeypatch.setattr(splits, "STRETCH", 64)
+    assert torch.equal(evenly(1000, 100), drawn)
+    np.testing.assert_array_equal(splits._smallest(1000, 200, 1), held)
+    assert [int(splits._smallest(1000, count, 1).sum()) for count in (0, 1, 999, 1000)] == [0, 1, 999, 1000]
 
 
 def test_a_part_is_spread_over_the_data_and_repeats_with_its_seed():

@@ -1,12 +1,16 @@
 """Tokens, consecutive sentences, pairs of texts, and files that are not what they should be."""
 
 import gzip
+import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
 import torch
 
-from vergence.data import load
+from vergence.counters import shuffled
+from vergence.data import load, numbers
+from vergence.data.numbers import Numbers
 from vergence.data.pairs import scored
 from vergence.data.ragged import Ragged
 from vergence.data.tokens import available, from_json, hashed, wordpiece
@@ -162,6 +166,38 @@ def test_a_file_read_by_line_gives_what_it_gives_in_memory(tmp_path):
     assert torch.equal(held.beside["positive"][rows], read.beside["positive"][rows])
     assert [held.names[i] for i in (0, 7)] == [read.names[i] for i in (0, 7)]
     assert torch.equal(held.x.document_counts(32768)[0], read.x.document_counts(32768)[0])
+
+
+@pytest.mark.parametrize(("option", "before"), [(",pairs=next", "book"), ("", "the")])
+def test_memory_of_a_file_read_by_line_does_not_grow_with_its_lines(tmp_path, monkeypatch, option, before):
+    monkeypatch.setattr(numbers, "STRETCH", 512)
+    peaks, gap = [], "\t" if option else " "
+    for count in (1_000, 2_000, 12_000):  # the first one imports what is needed
+        texts = (f"{before} {number // 1000}{gap}sentence {number}\n" for number in range(count))
+        path = write(tmp_path / f"{count}.tsv", "".join(texts))
+        tracemalloc.start()
+        samples = load(f"text:{path},by_line=true{option}")
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert len(samples) > 0.7 * count
+        assert len(samples.x[torch.arange(3)]) == 3
+    # Without pairs, the lines of a part are drawn: a byte each and the number of each drawn one. A list has 8 a line.
+    assert peaks[2] - peaks[1] < (2 if option else 12) * 10_000
+
+
+def test_numbers_in_a_file_are_read_as_an_array_is(monkeypatch):
+    monkeypatch.setattr(numbers, "STRETCH", 3)
+    values = np.arange(20) ** 2
+    kept = Numbers()
+    for value in values.tolist():
+        kept.append(value)
+    places = np.array([3, 19, 0, 3])
+    assert (len(kept), kept[-1], list(kept), kept.pair(4)) == (20, 361, values.tolist(), (16, 25))
+    np.testing.assert_array_equal(kept[places], values[places])
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(kept))[5:9], values[5:9])
+    np.testing.assert_array_equal(np.concatenate([own for _, own in numbers.stretches(kept)]), values)
+    together = np.arange(0, 3000, 2)
+    np.testing.assert_array_equal(numbers.shuffled(np.split(together, 5))[:], shuffled(torch.from_numpy(together)))
 
 
 def test_lines_of_a_packed_file_cannot_be_found(tmp_path):

@@ -8,24 +8,24 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from vergence.data.files import existing_file
+from vergence.data.numbers import Names, Numbers
 from vergence.data.ragged import Column
 
 LARGE = 2**30  # bytes of a file from which on its texts stay there
-INDEX = np.uint32  # of lines: four bytes for each text of each part
 
 
 @dataclass
 class Rows:
     """The rows of a file: cells of the small columns, texts, the number of each line, and which lines were empty."""
 
-    cells: dict[str, list[str]]
+    cells: dict[str, Sequence[str]]
     texts: dict[str, Sequence[str]]
-    numbers: np.ndarray
+    numbers: np.ndarray | Numbers
     empty: Sequence[int] = ()
 
     def __len__(self) -> int:
@@ -113,9 +113,8 @@ def read(path: str, names: "Header", *, by_line: bool = False) -> Rows:
             f"{path} is too large to be held in memory, and lines of a {file.suffix} cannot be found: unpack it, to "
             "columns with tabs between them."
         )
-    numbers, offsets, empty = array("q"), array("q"), array("q")  # numbers and not objects: lines may be many
-    sizes = array("I")
-    header, cells = None, dict[str, list[str]]()
+    numbers, offsets, empty = Numbers(), Numbers(), array("q")
+    header, cells = None, dict[str, Any]()
     known: dict[str, str] = {}  # one string for all cells that are equal, such as labels
     for number, offset, parts in records(file):
         if not parts:
@@ -125,7 +124,8 @@ def read(path: str, names: "Header", *, by_line: bool = False) -> Rows:
             header = names.found(parts, path)
             if not header.named and len(parts) > 1:
                 _require_names(file, parts)
-            cells = {name: [] for name in header.columns if not (stays and name in header.texts)}
+            kept = [name for name in header.columns if not (stays and name in header.texts)]
+            cells = {name: Names() if stays else [] for name in kept}
             if header.named:
                 continue
         if len(parts) != header.width:
@@ -133,28 +133,24 @@ def read(path: str, names: "Header", *, by_line: bool = False) -> Rows:
                 f"{path}, line {number}: {len(parts)} column{'s' * (len(parts) != 1)}, but the first line has "
                 f"{header.width}."
             )
-        for name, column in cells.items():
-            cell = parts[header.columns[name]]
-            column.append(cell if name in header.texts else known.setdefault(cell, cell))
         missing = next((name for name in header.texts if not parts[header.columns[name]].strip()), None)
         if missing is not None:
             if header.width > 1 and len(header.texts) > 1:
                 raise ValueError(f"{path}, line {number}: the column {missing} is empty.")
             empty.append(number)
-            for column in cells.values():
-                column.pop()
             continue
+        for name, column in cells.items():
+            cell = parts[header.columns[name]]
+            column.append(cell if stays or name in header.texts else known.setdefault(cell, cell))
         numbers.append(number)
-        if stays:
-            offsets.append(offset)
-            sizes.append(len("\t".join(parts).encode()) + 3 * (number == 1))
-    if header is None or not numbers:
+        offsets.append(offset)
+    if header is None or not len(numbers):
         raise ValueError(f"There is no text in {path}: {len(empty)} lines, all of them empty or a header.")
-    places = np.arange(len(offsets), dtype=INDEX), np.frombuffer(offsets, np.int64), np.frombuffer(sizes, np.uint32)
+    offsets.append(file.stat().st_size)
     texts: dict[str, Sequence[str]] = {
-        name: Column(file, *places, header.columns[name]) if stays else cells.pop(name) for name in header.texts
+        name: Column(file, offsets, header.columns[name]) if stays else cells.pop(name) for name in header.texts
     }
-    return Rows(cells, texts, np.frombuffer(numbers, np.int64), empty)
+    return Rows(cells, texts, numbers if stays else numbers[:], empty)
 
 
 def _require_names(file: Path, first: list[str]) -> None:

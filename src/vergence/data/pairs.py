@@ -1,6 +1,7 @@
 """Pairs of texts: anchor and positive, with hard negatives or with scores."""
 
 import re
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -9,6 +10,7 @@ import torch
 
 from vergence.data import lines
 from vergence.data.lines import Found, position
+from vergence.data.numbers import Numbers
 from vergence.data.samples import Samples
 from vergence.data.splits import part as divided
 from vergence.data.text import read_texts
@@ -49,9 +51,9 @@ def pairs(
                 f"{path} has scores: say which pairs are positives, as in pairs:{path},above=4. To evaluate an "
                 "encoder on the scores, give the file to --evaluate."
             )
-        kept = np.array(scores_of(path, rows.cells["score"], rows.numbers, scale)) >= above
+        kept = scores_of(path, rows.cells["score"], rows.numbers, scale) >= above
     if {"train", "test"} <= set(rows.cells.get("split", ())):
-        kept &= np.array([split in (each, "all") for each in rows.cells["split"]])
+        kept &= np.fromiter((split in (each, "all") for each in rows.cells["split"]), bool, len(rows))
         return samples.take(torch.from_numpy(np.flatnonzero(kept)))
     return divided(samples.take(torch.from_numpy(np.flatnonzero(kept))), split)
 
@@ -80,7 +82,7 @@ def scored(path: str, *, part: str = "test", scale: str = "0:5", above: float = 
     places = np.flatnonzero(kept)
     scores = None
     if "score" in rows.cells:
-        scores = np.array(scores_of(path, rows.cells["score"], rows.numbers, scale))[places]
+        scores = scores_of(path, rows.cells["score"], rows.numbers, scale)[places]
         if above:
             places, scores = places[scores >= above], None
     sets = np.array(rows.cells.get("set", ["all"] * len(rows)))[places]
@@ -88,14 +90,14 @@ def scored(path: str, *, part: str = "test", scale: str = "0:5", above: float = 
     return Scored(path, texts[0], texts[1], scores, sets, tuple(texts[2:]))
 
 
-def scores_of(path: str, cells: Sequence[str], numbers: np.ndarray, scale: str) -> list[float]:
+def scores_of(path: str, cells: Sequence[str], numbers: np.ndarray | Numbers, scale: str) -> np.ndarray:
     """Scores as numbers within their scale; any other is an error that names its line."""
     try:
         low, high = (float(end) for end in scale.split(":"))
     except ValueError:
         raise ValueError(f"scale is written low:high, as in 0:5, not {scale!r}.") from None
-    found = []
-    for cell, number in zip(cells, numbers.tolist(), strict=True):
+    found = array("d")
+    for cell, number in zip(cells, numbers, strict=True):
         try:
             value = float(cell)
         except ValueError:
@@ -106,7 +108,7 @@ def scores_of(path: str, cells: Sequence[str], numbers: np.ndarray, scale: str) 
                 "written scale=0:1."
             )
         found.append(value)
-    return found
+    return np.array(found)
 
 
 @dataclass(frozen=True)

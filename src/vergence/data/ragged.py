@@ -1,7 +1,7 @@
 """Rows of tokens of different lengths: in memory one after the other, or read from a file line by line."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from vergence.counters import drawn
 from vergence.data import tokens as tokenizers
+from vergence.data.numbers import STRETCH, Numbers, stretches
 from vergence.data.tokens import CHARACTERS, PADDING, Tokens
 
 COUNTED = 200_000  # lines of a file too large for memory in which words are counted
@@ -60,41 +61,57 @@ class Ragged:
 
     def document_counts(self, vocabulary: int) -> tuple[Tensor, int]:
         """In how many rows each token occurs, and how many rows there are."""
-        return counted([self[part] for part in torch.arange(len(self)).split(16384)], vocabulary), len(self)
+        return counted((self[part] for part in torch.arange(len(self)).split(16384)), vocabulary), len(self)
 
 
 @dataclass(frozen=True)
 class Column(Sequence[str]):
     """One column of a file as texts that are read when they are asked for.
 
-    ``offsets`` and ``sizes`` say at which byte each line of the file begins and how many it has; they are shared by
-    all columns and parts, of which each has its own ``rows``.
+    ``offsets`` say at which byte each line of the file begins, and at their end how many there are; they are shared by
+    all columns and parts. ``rows`` are the lines of a part, all where it is None; ``ahead``, how many lines further.
     """
 
     file: Path
-    rows: np.ndarray
-    offsets: np.ndarray
-    sizes: np.ndarray
+    offsets: Numbers
     position: int
+    rows: "Numbers | np.ndarray | None" = None
+    ahead: int = 0
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.offsets) - 1 if self.rows is None else len(self.rows)
 
     def __getitem__(self, index: int) -> str:  # type: ignore[override]
-        return next(self.several([index]))
+        return next(self.several([range(len(self))[index]]))
 
     def take(self, indices: Tensor) -> "Column":
-        return replace(self, rows=self.rows[indices.numpy()])
+        lines = self.lines(indices.numpy()) - self.ahead
+        return replace(self, rows=lines.astype(np.uint32) if len(lines) < STRETCH else Numbers(lines))
 
-    def several(self, rows: Sequence[int]) -> Iterator[str]:
-        """Texts of some rows; the file is open only meanwhile."""
+    def lines(self, indices: np.ndarray) -> np.ndarray:
+        """The places of some texts among the lines of the file."""
+        return (indices if self.rows is None else self.rows[indices]) + self.ahead
+
+    def several(self, indices: Sequence[int]) -> Iterator[str]:
+        """Some texts; the file is open only meanwhile."""
         handle = os.open(self.file, os.O_RDONLY)
         try:
-            for row in self.rows[np.asarray(rows, np.int64)].tolist():
-                line = os.pread(handle, int(self.sizes[row]), int(self.offsets[row])).decode("utf-8-sig", "replace")
-                yield line.rstrip("\r\n").split("\t")[self.position]
+            for first, last in map(self.offsets.pair, self.lines(np.asarray(indices, np.int64)).tolist()):
+                line, _, _ = os.pread(handle, last - first, first).partition(b"\n")  # empty lines may be behind it
+                yield line.decode("utf-8-sig", "replace").rstrip("\r").split("\t")[self.position]
         finally:
             os.close(handle)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Bytes of the lines of a file, which order texts as their numbers of tokens would, read when asked for."""
+
+    texts: Column
+
+    def __getitem__(self, indices: Tensor) -> Tensor:
+        ends = map(self.texts.offsets.pair, self.texts.lines(indices.numpy()).tolist())
+        return torch.tensor([last - first for first, last in ends])
 
 
 @dataclass(frozen=True)
@@ -113,13 +130,15 @@ class Lines:
 
     @property
     def cut(self) -> list[int]:
-        """Lines that are read only in part for certain: how many tokens the others have is not known before."""
-        return np.flatnonzero(self.texts.sizes[self.texts.rows] > 4 * CHARACTERS * self.longest).tolist()
+        """Lines of the file that are read only in part for certain: how many tokens others have is not known before."""
+        most, found = CHARACTERS * self.longest, list[int]()
+        for first, offsets in stretches(self.texts.offsets, more=1):
+            found += (first + np.flatnonzero(np.diff(offsets) > 4 * most)).tolist()
+        return [place for place in found if len(self.texts[place]) > most]
 
     @property
-    def lengths(self) -> Tensor:
-        """Bytes of each line, which order texts as their numbers of tokens would."""
-        return torch.from_numpy(self.texts.sizes[self.texts.rows].astype(np.int64))
+    def lengths(self) -> Sizes:
+        return Sizes(self.texts)
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -141,10 +160,10 @@ class Lines:
     def document_counts(self, vocabulary: int) -> tuple[Tensor, int]:
         """In how many of some drawn rows each token occurs, and how many those are."""
         rows = drawn(len(self), COUNTED)
-        return counted([self[part] for part in rows.split(4096)], vocabulary), len(rows)
+        return counted((self[part] for part in rows.split(4096)), vocabulary), len(rows)
 
 
-def counted(batches: Sequence[Tensor], vocabulary: int) -> Tensor:
+def counted(batches: Iterable[Tensor], vocabulary: int) -> Tensor:
     """In how many rows of padded batches each token occurs, padding left out."""
     total = torch.zeros(vocabulary, dtype=torch.int64)
     for tokens in batches:

@@ -1,6 +1,6 @@
 """Texts: a sentence a line, with labels or as consecutive sentences of documents."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,10 +10,11 @@ from jaxtyping import Int
 from torch import Tensor
 
 from vergence.counters import drawn, shuffled
-from vergence.data import lines
+from vergence.data import lines, numbers
 from vergence.data.arrays import label_fields
 from vergence.data.files import existing_file
 from vergence.data.lines import Found, Header, Rows, position
+from vergence.data.numbers import Names, Numbers, stretches
 from vergence.data.ragged import COUNTED, Column, Lines, Ragged, rows_of
 from vergence.data.samples import Samples
 from vergence.data.splits import SALTS, TEST_SHARE, held_out, part
@@ -53,10 +54,19 @@ def text(
     samples = replace(samples, source=f"text:{path}")
     if pairs:
         return next_sentences(samples, _documents(rows), split, path)
-    samples = replace(samples, **label_fields(rows.cells.get("label")))
+    samples = replace(samples, **_labels(rows.cells.get("label")))
     if not {"train", "test"} <= set(rows.cells.get("split", ())):
         return part(samples, split)
-    return samples.take(torch.tensor([i for i, each in enumerate(rows.cells["split"]) if split in (each, "all")]))
+    mine = np.fromiter((split in (each, "all") for each in rows.cells["split"]), bool, len(rows))
+    return samples.take(torch.from_numpy(np.flatnonzero(mine)))
+
+
+def _labels(cells: Sequence[str] | None) -> dict[str, Any]:
+    """The labels of texts and their names."""
+    if not isinstance(cells, Names):
+        return label_fields(cells)
+    known = label_fields(list(cells.known))
+    return {**known, "labels": torch.cat([known["labels"][codes] for _, codes in stretches(cells.codes)])}
 
 
 def read_texts(
@@ -178,44 +188,70 @@ class TextHeader:
         return Found({key: at for key, at in every.items() if at is not None}, ("text",), len(first), named=True)
 
 
-def next_sentences(samples: Samples, documents: np.ndarray, split: str, path: str) -> Samples:
+def next_sentences(samples: Samples, documents: np.ndarray | Numbers, split: str, path: str) -> Samples:
     """Each sentence with the one after it, where both are of one document and of one part.
 
     A fifth of the stretches of 64 sentences is the test part; neighbors across the border of two parts are no pair.
     """
-    after = np.flatnonzero(documents[1:] == documents[:-1])
-    if not len(after):
+    if not any((own[1:] == own[:-1]).any() for _, own in stretches(documents, more=1)):
         raise ValueError(
             f"{path} has no two consecutive sentences of one document; sentences: {len(documents)}, documents: "
-            f"{len(np.unique(documents))}. Leave out pairs=next, or give longer documents."
+            f"{len(np.unique(documents[:]))}. Leave out pairs=next, or give longer documents."
         )
-    if split != "all":
-        mine = _in_test(documents) == (split == "test")
-        after = after[mine[after] & mine[after + 1]]
-        del mine  # as much memory as there are lines
     # In an order without order: otherwise the second text of each pair would be the first of the one after it, and rows
     # that are looked at side by side would be no independent pairs.
-    first = shuffled(torch.from_numpy(after))
-    second = first + 1
-    return replace(samples.take(first), beside={"positive": samples.take(second).x})
+    if isinstance(samples.x, Lines):
+        texts = replace(samples.x.texts, rows=numbers.shuffled(_followed(documents, split)))
+        after = replace(samples.x, texts=replace(texts, ahead=1))
+        return replace(samples, x=replace(samples.x, texts=texts), names=texts, beside={"positive": after})
+    first = shuffled(torch.from_numpy(np.concatenate(list(_followed(documents, split)))))
+    return replace(samples.take(first), beside={"positive": samples.take(first + 1).x})
 
 
-def _in_test(documents: np.ndarray) -> np.ndarray:
+def _followed(documents: np.ndarray | Numbers, split: str) -> Iterator[np.ndarray]:
+    """The sentences of a part whose next one is of the same document and of the same part."""
+    in_test = _in_test(documents)
+    for first, own in stretches(documents, more=1):
+        pairs = own[1:] == own[:-1]
+        if split != "all":
+            mine = in_test(first, len(own)) == (split == "test")
+            pairs &= mine[1:] & mine[:-1]
+        yield first + np.flatnonzero(pairs)
+
+
+def _in_test(documents: np.ndarray | Numbers) -> Callable[[int, int], np.ndarray]:
     """Which sentences are in the test part: a fifth of the stretches of 64, counted from where a document begins."""
     size = max(1, min(BLOCK, len(documents) // 20))
-    begins = np.flatnonzero(np.r_[True, documents[1:] != documents[:-1]])
+    changes = [first + 1 + np.flatnonzero(own[1:] != own[:-1]) for first, own in stretches(documents, more=1)]
+    begins = np.concatenate([[0], *changes])
     lengths = np.diff(np.r_[begins, len(documents)])
-    stretches = np.zeros(int(documents.max()) + 1, np.int64)
-    np.maximum.at(stretches, documents[begins], -(-lengths // size))
-    chosen = held_out(np.zeros(int(stretches.sum()), np.int64), TEST_SHARE, salt=SALTS["test"])
-    begun = (stretches.cumsum() - stretches)[documents[begins]]
-    within = np.arange(len(documents), dtype=np.uint32) - np.repeat(begins.astype(np.uint32), lengths)
-    return chosen[within // np.uint32(size) + np.repeat(begun.astype(np.uint32), lengths)]
+    named = documents[begins]
+    counts = np.zeros(int(named.max()) + 1, np.int64)
+    np.maximum.at(counts, named, -(-lengths // size))
+    chosen = held_out(np.zeros(int(counts.sum()), np.int64), TEST_SHARE, salt=SALTS["test"])
+    begun = (counts.cumsum() - counts)[named]
+
+    def in_test(first: int, count: int) -> np.ndarray:
+        places = np.arange(first, first + count)
+        run = np.searchsorted(begins, places, side="right") - 1
+        return chosen[(places - begins[run]) // size + begun[run]]
+
+    return in_test
 
 
-def _documents(rows: Rows) -> np.ndarray:
+def _documents(rows: Rows) -> np.ndarray | Numbers:
     """The number of the document of each sentence: by a column, or by the empty lines between them."""
-    if "document" in rows.cells:
-        numbers = {name: number for number, name in enumerate(sorted(set(rows.cells["document"])))}
-        return np.fromiter(map(numbers.__getitem__, rows.cells["document"]), np.int32, len(rows))
-    return np.searchsorted(np.array(rows.empty, np.int64), rows.numbers).astype(np.int32)
+    cells = rows.cells.get("document")
+    found = Numbers()
+    if isinstance(cells, Names):
+        ranks = np.argsort(np.argsort(np.array(list(cells.known), object)))
+        for _, codes in stretches(cells.codes):
+            found.extend(ranks[codes])
+        return found
+    if cells is not None:
+        known = {name: number for number, name in enumerate(sorted(set(cells)))}
+        return np.fromiter(map(known.__getitem__, cells), np.int64, len(rows))
+    empty = np.array(rows.empty, np.int64)
+    for _, own in stretches(rows.numbers):
+        found.extend(np.searchsorted(empty, own))
+    return found

@@ -9,7 +9,7 @@ import re
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -216,6 +216,6 @@ def _encoded(tokenizer: Any, shift: int, texts: Sequence[str]) -> list[list[int]
     return [[token + shift for token in row] for row in found] if shift else found
 
 
-@cache
+@lru_cache(2**17)  # of a corpus without end not every word
 def _hashed(word: str) -> int:
     return zlib.crc32(word.encode("utf-8", "replace"))

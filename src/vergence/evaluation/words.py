@@ -10,6 +10,8 @@ from vergence.data.tokens import hashed
 
 HASHED = hashed("word")  # words, so that the row is the same for every tokenizer
 
+PART = 16384  # texts whose words are in memory at a time
+
 
 @dataclass(frozen=True)
 class WordCounts:
@@ -27,8 +29,9 @@ class WordCounts:
     @classmethod
     def of(cls, texts: Sequence[str]) -> "WordCounts":
         """Counts of a corpus."""
-        made = _matrix(texts)
-        return cls(np.asarray((made > 0).sum(axis=0)).ravel(), made.shape[0])
+        parts = (_matrix(texts[first : first + PART]) for first in range(0, len(texts), PART))
+        counts = sum((np.asarray((part > 0).sum(axis=0)).ravel() for part in parts), np.zeros(HASHED.vocabulary, int))
+        return cls(counts, len(texts))
 
     def rows(self, texts: Sequence[str]) -> sparse.csr_matrix:
         """Texts as weighted counts of their words, a sparse row each."""

@@ -135,7 +135,7 @@ def _batches(learner: nn.Module, samples: Samples, recipe: Any, config: Config, 
 
 
 def batches(
-    samples: Samples, config: Config, *, start: int = 0, lengths: Tensor | None = None
+    samples: Samples, config: Config, *, start: int = 0, lengths: "Tensor | Summed | None" = None
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """This process's part of every batch from step ``start`` on: (indices, samples).
 
@@ -198,7 +198,7 @@ def epoch_order(n: int, seed: int, epoch: int) -> Tensor:
     return torch.randperm(n, generator=torch.Generator().manual_seed(seed_from(seed, epoch)))
 
 
-def by_length(order: Tensor, lengths: Tensor, batch: int, seed: int) -> Tensor:
+def by_length(order: Tensor, lengths: "Tensor | Summed", batch: int, seed: int) -> Tensor:
     """An order of whole batches whose samples are about equally long, the batches themselves in random order.
 
     Stretches of 64 batches are sorted by length and cut: padding then takes a few percent. The order is a function of
@@ -210,12 +210,22 @@ def by_length(order: Tensor, lengths: Tensor, batch: int, seed: int) -> Tensor:
     return torch.cat([made[place] for place in torch.randperm(len(made), generator=_generator(seed)).tolist()])
 
 
-def padded_lengths(samples: Samples, learner: nn.Module) -> Tensor | None:
+def padded_lengths(samples: Samples, learner: nn.Module) -> "Summed | None":
     """Lengths of the samples where they differ and the encoder computes padding too; None where it packs rows."""
     if getattr(learner.encoder, "packs", False) or not hasattr(samples.x, "lengths"):
         return None
     others = [values.lengths for values in samples.beside.values() if hasattr(values, "lengths")]
-    return samples.x.lengths + sum(others)
+    return Summed((samples.x.lengths, *others))
+
+
+@dataclass(frozen=True)
+class Summed:
+    """The lengths of all texts of a sample together; of texts in a file they are read when they are asked for."""
+
+    lengths: tuple[Any, ...]
+
+    def __getitem__(self, indices: Tensor) -> Tensor:
+        return sum(each[indices] for each in self.lengths)  # type: ignore[return-value]
 
 
 def _generator(seed: int) -> torch.Generator:

@@ -152,7 +152,7 @@ def texts_for(data: Any, evaluate: Sequence[str]) -> tuple[list[str], Any]:
     if data is None and not evaluate:
         raise ValueError("A folder of a model has no texts: give --data text:FILE, or --evaluate pairs:FILE text:FILE.")
     texts: list[str] = []
-    labels: list[str] | None = None
+    labels: Sequence[str] | None = None
     for source in [str(data)] if data is not None else evaluate:
         name, path, options = source_parts(source)
         if name == "pairs":
