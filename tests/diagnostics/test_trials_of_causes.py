@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.stats import mannwhitneyu
 
-from vergence.diagnostics import diagnose, reading, trials
+from vergence.diagnostics import diagnose, reading, trials, view_trials
 from vergence.diagnostics.class_directions import class_directions
 from vergence.diagnostics.faults import columns, lengths, rows
 from vergence.diagnostics.faults.directions import added
@@ -35,6 +35,18 @@ def test_lengths_that_belong_to_the_class_are_explained_and_drawn_ones_are_not()
     assert lengths.unexplained_lengths(bench(of_class)) < lengths.UNEXPLAINED
     assert lengths.unexplained_lengths(bench(drawn)) > lengths.UNEXPLAINED
     assert "heavy-tailed lengths" in faults(drawn)
+
+
+@pytest.mark.parametrize("decimals", [0, 6])  # with ties, and without
+def test_a_match_is_the_share_of_partners_that_are_farther_and_half_of_those_as_near(decimals):
+    first = noise(40, 3, seed=0).round(decimals=decimals) + torch.tensor([0.1, 0.0, 0.0])
+    second = (first + 0.5 * noise(40, 3, seed=1)).round(decimals=decimals)
+    a, b = (torch.nn.functional.normalize(z, dim=1).float() for z in (first, second))
+    scores = (a @ b.T)[:, :, None]
+    others = scores.transpose(1, 2)
+    expected = ((others < scores).sum(2) + ((others == scores).sum(2) - 1) / 2) / 39
+    assert torch.equal(view_trials._percentiles(first, second), expected)
+    assert view_trials.matching(first, second).value == pytest.approx(float(expected.diagonal().double().mean()))
 
 
 def test_two_halves_of_one_cloud_share_their_directions_and_a_turned_half_shares_none():

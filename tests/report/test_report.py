@@ -14,6 +14,7 @@ import pytest
 import yaml
 from PIL import Image
 from safetensors.numpy import save_file
+from scipy.optimize import approx_fprime
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 
@@ -361,6 +362,13 @@ def test_a_sprite_keeps_its_budget_by_showing_fewer():
     assert 0 < sprite.count < 200
 
 
+def test_a_sprite_of_drawings_stays_exact_and_one_of_photos_is_a_jpeg():
+    random = np.random.default_rng(0)
+    photos = random.integers(0, 256, (100, 3, 16, 16), dtype=np.uint8)
+    assert report.make_sprite(photos, budget=80_000).address.startswith("data:image/jpeg")
+    assert report.make_sprite(photos // 255 * 255, budget=80_000).address.startswith("data:image/png")
+
+
 def test_the_page_is_made_without_torch():
     code = "import sys, vergence.report; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -409,6 +417,19 @@ def test_the_neighbor_map_keeps_groups_together_and_repeats_itself():
     near = nearest(points, np.arange(len(h)), 5)
     assert (groups[near] == groups[:, None]).mean() > 0.98
     np.testing.assert_array_equal(points, projection.neighbor_map(h))
+
+
+def test_the_steps_of_the_neighbor_map_follow_the_slope_of_its_loss():
+    random = np.random.default_rng(0)
+    y, pairs = random.normal(size=(30, 2)), random.integers(0, 30, (30, 7))
+    near, reach = random.normal(size=7), random.uniform(1, 10, 7)
+
+    def loss(y):
+        distance = np.square(y[:, None] - y[pairs]).sum(axis=2) + 1
+        return float((near * distance / (reach + distance)).sum())
+
+    slope = approx_fprime(y.ravel(), lambda flat: loss(flat.reshape(y.shape)), 1e-6).reshape(y.shape)
+    np.testing.assert_allclose(projection._gradient(y, pairs, 2 * near * reach, reach), slope, atol=1e-4)
 
 
 def test_rows_that_were_not_laid_out_stand_among_their_nearest_landmarks(monkeypatch):

@@ -52,7 +52,10 @@ def matched(z1: Array, z2: Array, seed: int = 0, compared: bool = True) -> Match
 
 def matching(first: Tensor, second: Tensor) -> Estimate:
     """The chance that a sample's own other view is closer than another's: 0.5 when pairs are shuffled, 1 at best."""
-    return estimate.mean(_percentiles(first, second).diagonal().double().cpu().numpy())
+    scores = unit(first).float() @ unit(second).float().T
+    own = scores.diagonal()[:, None]
+    farther = (scores < own).sum(dim=1) + ((scores == own).sum(dim=1) - 1) / 2
+    return estimate.mean((farther / max(1, len(scores) - 1)).double().cpu().numpy())
 
 
 def _windows(z1: Array, z2: Array, seed: int) -> tuple[Tensor, Tensor]:
@@ -66,10 +69,14 @@ def _percentiles(first: Tensor, second: Tensor) -> Tensor:
     """For row i and partner j the share of other partners that are farther; ties count half."""
     scores = unit(first).float() @ unit(second).float().T
     n = len(scores)
-    ordered = scores.sort(dim=1).values
-    below = torch.searchsorted(ordered, scores)
-    upto = torch.searchsorted(ordered, scores, right=True)
-    return ((below + upto - 1) / 2) / max(1, n - 1)
+    ordered, places = scores.sort(dim=1)
+    # Ranks of equal scores are averaged: the first and the last of a run of them.
+    rank, edge = torch.arange(n).expand_as(places), ordered[:, 1:] != ordered[:, :-1]
+    ends = torch.ones(n, 1, dtype=torch.bool)
+    below = torch.where(torch.cat([ends, edge], 1), rank, 0).cummax(dim=1).values
+    upto = torch.where(torch.cat([edge, ends], 1), rank, n).flip(1).cummin(dim=1).values.flip(1)
+    shares = ((below + upto) / 2) / max(1, n - 1)
+    return torch.empty_like(shares).scatter_(1, places, shares)
 
 
 def _matched(first: Tensor, second: Tensor, *, mapped: bool = False) -> Matched:

@@ -83,8 +83,12 @@ def make_sprite(
     while len(images):
         sheet = _sheet(images)
         for form, fine in (("png", 100), ("jpeg", quality), ("jpeg", 60)):
+            most = budget if form == "jpeg" else budget // PLAIN
+            top = sheet.crop((0, 0, sheet.width, max(1, sheet.height // 4)))
+            if form == "png" and len(_encoded(top, form, fine)) > most:
+                continue  # a part is no larger than the whole, and photos take long
             data = _encoded(sheet, form, fine)
-            if len(data) <= (budget if form == "jpeg" else budget // PLAIN):
+            if len(data) <= most:
                 address = f"data:image/{form};base64,{base64.b64encode(data).decode()}"
                 height, width = images.shape[1:3]
                 return Sprite(address, len(images), -(-len(images) // COLUMNS), width / height, max(height, width) < 32)
