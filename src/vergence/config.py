@@ -185,7 +185,7 @@ class Config:
     epochs: int = 100
     """Passes over the data."""
     batch: int = 256
-    """Samples in a batch, over all devices together."""
+    """Samples in a batch, over all devices together; fewer where the data has no 256."""
     seed: int = 0
     """Seed of the weights, the order of the data and the views."""
     limit: int = 0

@@ -310,3 +310,10 @@ def test_what_rows_share_is_derived_once():
     assert given["bench"] is given["bench"]
     assert "z1" not in given
     assert "matched" not in given
+
+
+def test_fewer_rows_than_a_batch_are_read_on_the_scale_of_their_own_number():
+    """The loss of 36 unrelated pairs is below that of collapse in batches of 64, and means nothing."""
+    h, z1, z2 = (noise(36, 16, seed=seed) for seed in (1, 2, 3))
+    found = diagnose(h, z1=z1, z2=z2, objective="nt_xent", loss=math.log(127), batch=64, steps=4, temperature=0.5)
+    assert found.verdict.label not in ("learning", "near the floor")

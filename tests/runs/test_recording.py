@@ -148,3 +148,9 @@ def _killed_at(step: int):
             raise KeyboardInterrupt
 
     return advance
+
+
+@pytest.mark.parametrize(("given", "n", "batch"), [(256, 256, 256), (256, 255, 64), (256, 9, 4), (64, 50, 64)])
+def test_the_usual_batch_gives_way_to_small_data_and_a_chosen_one_does_not(given, n, batch):
+    samples = assembly.load(Config(data="digits"), "train").take(torch.arange(n))
+    assert assembly.settle(Config(data="digits", batch=given), samples).batch == batch

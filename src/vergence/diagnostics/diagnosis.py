@@ -204,10 +204,16 @@ def _of_the_loss(reading: Thermometer, given: Given, evidence: tuple[str, ...]) 
     held_out = given.get("held_out_loss")
     if held_out is not None and reading.verdict in ("collapsed", "not started"):
         options = {name: value for name, value in reading.hyperparameters.items() if name not in FROM_LEARNER}
-        again = read(reading.objective, n=reading.n, d=reading.d, loss=held_out.value, guess=False, **options)
+        size = min(reading.n, given["n"])  # rows of a batch of them
+        again = read(reading.objective, n=size, d=reading.d, loss=held_out.value, guess=False, **options)
         if again.verdict in ("learning", "near the floor"):
             sentence = f"The loss {reading.loss:.4g} is not that of these embeddings, which give {held_out.value:.4g}: "
-            sentence += "another convention, batch size or temperature."
+            own = given.get("steps") is not None  # a run of ours, whose convention is known
+            sentence += (
+                "it is the mean of the last epoch, and they are of held-out samples after it."
+                if own
+                else "another convention, batch size or temperature."
+            )
             return Verdict(again.verdict, f"No fault found: {sentence} {again.sentence}", (*_telling(given), *evidence))
     if reading.verdict in ("collapsed", "not started"):
         sentence = f"{reading.sentence} Rows are apart all the same: no collapse, and little learned by this loss yet."

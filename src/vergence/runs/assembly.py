@@ -166,12 +166,18 @@ def settle(config: Config, samples: Samples) -> Config:
         encoder=encoder,
         views=recipe,
         epochs=config.epochs if row.trains else 0,
+        batch=_fitting(config.batch, len(samples)),
         objective={**method["objective"], **config.objective},
         heads={**method["heads"], **config.heads},
         view=_by_the_data({**configs.view_options(config.method, recipe), **config.view}, samples),
         backbone=_by_the_data({**configs.row_options("encoders", encoder), **config.backbone}, samples),
         origins={room: place for room, name in chosen.items() if (place := tables.origin(room, name))},
     )
+
+
+def _fitting(batch: int, n: int) -> int:
+    """The batch; where the usual one is larger than the data, a power of two that makes two batches or more of it."""
+    return batch if batch != Config.batch or batch <= n else 2 ** max(1, (n // 2).bit_length() - 1)
 
 
 def _reads(recipe: str, samples: Samples) -> bool:

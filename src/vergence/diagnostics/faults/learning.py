@@ -171,11 +171,11 @@ def frozen_projector(projector: Mapping[str, Tensor]) -> Finding | None:
 
 @fault("learning", order=26)
 def unnormalized_input(
-    reading: Thermometer, held_out_loss: Estimate, raw_loss: float, norm: Estimate
+    reading: Thermometer, held_out_loss: Estimate, raw_loss: float, norm: Estimate, n: int
 ) -> Finding | None:
     """The loss is what nt_xent of raw products gives, and not what that of directions gives."""
     loss, span, again = reading.loss, reading.chance - reading.floor, held_out_loss.value
-    if reading.objective != "nt_xent" or loss is None or 0.9 < norm.value < 1.1:
+    if reading.objective != "nt_xent" or loss is None or 0.9 < norm.value < 1.1 or n < reading.n:
         return None
     if abs(loss - again) < max(0.1 * span, 2 * abs(loss - raw_loss)):
         return None
