@@ -71,8 +71,8 @@ def _percentiles(first: Tensor, second: Tensor) -> Tensor:
     n = len(scores)
     ordered, places = scores.sort(dim=1)
     # Ranks of equal scores are averaged: the first and the last of a run of them.
-    rank, edge = torch.arange(n).expand_as(places), ordered[:, 1:] != ordered[:, :-1]
-    ends = torch.ones(n, 1, dtype=torch.bool)
+    rank, edge = torch.arange(n, device=scores.device).expand_as(places), ordered[:, 1:] != ordered[:, :-1]
+    ends = torch.ones(n, 1, dtype=torch.bool, device=scores.device)
     below = torch.where(torch.cat([ends, edge], 1), rank, 0).cummax(dim=1).values
     upto = torch.where(torch.cat([edge, ends], 1), rank, n).flip(1).cummin(dim=1).values.flip(1)
     shares = ((below + upto) / 2) / max(1, n - 1)
