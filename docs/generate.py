@@ -6,15 +6,17 @@ python docs/generate.py --claims RUN    first take over what `vergence reproduce
 """
 
 import json
+import math
 import re
 import shutil
 import sys
 from operator import itemgetter
 from pathlib import Path
+from statistics import NormalDist
 
 from vergence import tables
 from vergence.claims import CLAIMS as ROWS
-from vergence.claims.evidence import Contrast
+from vergence.claims.evidence import ERROR, Contrast
 from vergence.claims.reproduction import upgraded
 from vergence.methods import METHODS
 
@@ -97,18 +99,71 @@ def tree() -> str:
     return "\n".join(["```", "src/vergence/", *lines, "```"])
 
 
+def findings() -> list:
+    return json.loads((CLAIMS / "findings.json").read_text(encoding="utf-8"))
+
+
+def trained() -> str:
+    """The claims that train encoders: verdict, cost, the difference that is least sure, and what a decision takes."""
+    rows = [row for row in findings() if row["kind"] == "training"]
+    kinds = {verdict: [str(row["number"]) for row in rows if row["verdict"] == verdict] for verdict in VERDICTS}
+    lines = [
+        f"**{verdict.capitalize()}** ({len(which)}): {', '.join(which)}." for verdict, which in kinds.items() if which
+    ]
+    heads = "claim | | verdict | scale, seeds, minutes | the least sure difference | seeds, minutes to decide it"
+    lines += ["", f"| {heads} |", "|---:|---|---|---|---|---|"]
+    for row in rows:
+        cost = f"{row['scale']}, {row['seeds']}, {row['minutes']:.1f}"
+        which = f"[{row['number']}](#claim-{row['number']})"
+        parts = which, cell(row["sentence"]), row["verdict"], cost, cell(hinges(row)), left_to_do(row)
+        lines.append("| " + " | ".join(parts) + " |")
+    return "\n".join(lines)
+
+
+VERDICTS = ("confirmed", "contradicted", "undecided")
+SEEDS = 10_000  # more than anyone will run
+
+
+def hinges(row) -> str:
+    """The least sure of the differences of a claim, or nothing where they were not kept."""
+    if not row.get("evidence"):
+        return ""
+    least = min(row["evidence"], key=itemgetter("chance"))
+    about = f"{least['name']}: {least['mean']:+.3f} ± {least['error']:.3f}"
+    return f"{about}, above {least['margin']:g} with probability {least['chance']:.3f}"
+
+
+def left_to_do(row) -> str:
+    """Seeds that would decide an undecided claim four times in five, were all true differences those measured."""
+    if row["verdict"] != "undecided" or not row.get("evidence"):
+        return ""
+    count = [seeds_for(each, len(row["evidence"])) for each in row["evidence"]]
+    below = [seeds for seeds, each in zip(count, row["evidence"], strict=True) if each["mean"] < each["margin"]]
+    seeds = min(below) if below else max(count)
+    return f"{seeds}, {seeds * row['minutes'] / row['seeds']:.0f}" if seeds < SEEDS else f"over {SEEDS}"
+
+
+def seeds_for(each, contrasts: int) -> int:
+    """Seeds with which a difference as large as the measured one is decided with a power of .8, at three looks."""
+    error = ERROR / 3 / (contrasts if each["mean"] < each["margin"] else 1)
+    apart = abs(each["mean"] - each["margin"]) / (each["error"] * each["n"] ** 0.5)
+    normal = NormalDist()
+    return min(SEEDS, max(2, math.ceil(((normal.inv_cdf(1 - error) + normal.inv_cdf(0.8)) / max(apart, 1e-9)) ** 2)))
+
+
 def claims() -> str:
-    """What was found of every claim: a table, then the claims that have pictures."""
-    found = json.loads((CLAIMS / "findings.json").read_text(encoding="utf-8"))
+    """What was found of every claim: a table of those that train nothing, then the claims that have pictures."""
+    found = findings()
     lines = ["| claim | | verdict | measured |", "|---:|---|---|---|"]
-    for row in found:
+    for row in (row for row in found if row["kind"] != "training"):
         number = f"[{row['number']}](#claim-{row['number']})" if row["pictures"] else row["number"]
         lines.append(f"| {number} | {cell(row['sentence'])} | {row['verdict']} | {cell(row['measured'])} |")
     known = {row["number"] for row in found}
     waiting = [f"{row.number}. {row.sentence}" for row in ROWS.values() if row.number not in known]
     if waiting:
-        lines += ["", "Written, and not yet run at this scale:", "", *(f"- {text}" for text in waiting)]
-    return "\n".join([*lines, *(pictured(row) for row in found if row["pictures"])])
+        lines += ["", "Written, and not yet run:", "", *(f"- {text}" for text in waiting)]
+    shown = [row for row in found if row["pictures"] or row["kind"] == "training"]
+    return "\n".join([*lines, *(pictured(row) for row in shown)])
 
 
 def pictured(row) -> str:
@@ -168,10 +223,14 @@ def take_over(run: Path) -> None:
             for name in row["pictures"]:
                 shutil.copy(run / "pictures" / name, CLAIMS / name)
     found = sorted(known.values(), key=itemgetter("number"))
+    shown = {name for row in found for name in row["pictures"]}
+    for picture in (picture for picture in CLAIMS.glob("*.svg") if picture.name not in shown):
+        picture.unlink()
     path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 BLOCKS = {
+    "trained": trained,
     "claims": claims,
     "methods": methods,
     "objectives": lambda: rows("objectives"),
