@@ -224,6 +224,23 @@ def test_the_last_of_two_choices_counts(tmp_path, monkeypatch, capsys):
     assert "nowhere" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("start", [["--encoder", "bag"], ["--encoder", "auto"], ["--config", "once.yaml"]])
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (["--backbone.once"], True),
+        (["--backbone.once", "true"], True),
+        (["--backbone.no-once"], False),
+        (["--backbone.once=False"], False),
+    ],
+)
+def test_a_switch_is_understood_with_and_without_a_value(start, words, wanted, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "once.yaml").write_text("encoder: bag\nbackbone: {once: true}\n")
+    given = cli._parsed("train", [*start, "--data", "text:a.txt", *words, "--quiet"])
+    assert (given.backbone.once, given.quiet) == (wanted, True)
+
+
 @pytest.mark.parametrize("place", ["| true", "> /dev/full", ">&-", "2>&-"])
 def test_an_output_that_takes_nothing_ends_without_a_traceback(place, tmp_path):
     """A reader that has gone is no verdict; a full disk is a failure; closed outputs are as they were wanted."""

@@ -33,6 +33,7 @@ from vergence.values import LARGEST, shown
 EXPECTED = (ValueError, OSError, RuntimeError, ImportError, MemoryError)
 OURS = (NotImplementedError, RecursionError)  # kinds of RuntimeError that nobody else can cause
 FAILED = 1
+TRUTHS = {"true": True, "false": False}
 MISUSED = 2
 BUG = 70  # EX_SOFTWARE
 TRY_AGAIN = 75  # EX_TEMPFAIL: saved and stopped by a signal; schedulers requeue on it
@@ -223,11 +224,48 @@ def _parsed(verb: str, argv: Sequence[str]) -> Any:
     made, description = form(verb, argv), tables.summary("stages", verb)
     try:
         with contextlib.redirect_stderr(said):
-            return tyro.cli(made, args=list(argv), prog=f"vergence {verb}", description=description, config=parts)
+            return tyro.cli(
+                made, args=_flags(made, argv), prog=f"vergence {verb}", description=description, config=parts
+            )
     except SystemExit as ended:
         if not ended.code:
             raise
         raise ValueError(_in_a_sentence(said.getvalue(), verb)) from None
+
+
+def _flags(made: Any, argv: Sequence[str]) -> list[str]:
+    """Switches as tyro takes them, which knows one of --x, --no-x and --x True, by their default; all are known."""
+    known, found, words = dict(_switches(made)), list[str](), list(argv)
+    while words:
+        option, mark, value = (word := words.pop(0)).partition("=")
+        stem, dot, last = option.removeprefix("--").replace("_", "-").rpartition(".")
+        name = f"{stem}{dot}{last}"
+        denied = name not in known and last.startswith("no-")
+        name = f"{stem}{dot}{last.removeprefix('no-')}" if denied else name
+        if not mark and name in known and words and words[0].lower() in TRUTHS:
+            value = words.pop(0)
+        if not option.startswith("--") or name not in known or value.lower() not in ("", *TRUTHS):
+            found.append(word)
+            continue
+        wanted, default = TRUTHS[value.lower() or "true"] != denied, known[name]
+        if default is None:
+            found += [f"--{name}", str(wanted)]
+        elif wanted != default:
+            found.append(f"--{name}" if wanted else f"--{stem}{dot}no-{last.removeprefix('no-')}")
+    return found
+
+
+def _switches(made: Any, stem: str = "") -> Iterator[tuple[str, bool | None]]:
+    """The options of a form that are true or false, under their dotted names, with their defaults."""
+    for field in dataclasses.fields(made):
+        default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+        default = default if isinstance(made, type) else getattr(made, field.name)
+        name = f"{stem}{field.name.replace('_', '-')}"
+        kind = typing.get_args(field.type)[0] if typing.get_origin(field.type) is Annotated else field.type
+        if dataclasses.is_dataclass(default):
+            yield from _switches(default, f"{name}.")
+        elif kind in (bool, bool | None) and isinstance(default, bool | None):
+            yield name, default
 
 
 def _in_a_sentence(boxed: str, verb: str) -> str:

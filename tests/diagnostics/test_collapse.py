@@ -1,5 +1,7 @@
 """Collapse: each kind made on purpose is named, and healthy shapes are not."""
 
+import math
+
 import pytest
 import torch
 
@@ -45,6 +47,14 @@ def test_few_points_in_all_directions_are_cluster_collapse():
     found = collapse(centers[torch.arange(800) % 40] + 1e-4 * rows(800, 16, seed=1))
     assert found.kind == "cluster"
     assert found.tightness < 1e-3
+
+
+def test_directions_that_nothing_could_fill_are_not_missed():
+    found = collapse(rows(80, 20) @ rows(20, 128, seed=1))
+    assert (found.kind, found.dead, found.room) == ("dimensional", 59, 79)
+    kinds = [found.within(most).kind for most in (20.0, 39.0, 41.0, math.inf)]
+    assert kinds == ["none", "none", "dimensional", "dimensional"]
+    assert collapse(torch.ones(100, 8)).within(4.0).kind == "complete"
 
 
 def test_evidence_carries_the_numbers():

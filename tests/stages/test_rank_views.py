@@ -137,6 +137,15 @@ def test_series_and_texts_have_sets_of_their_own(kind, tmp_path):
     assert {row.name for row in found.sets} == set(names)
 
 
+def test_lines_that_are_read_in_part_or_not_at_all_are_said(tmp_path):
+    texts = [f"text number {number} of many" for number in range(60)]
+    texts[7], texts[9] = "long " * 20_000, ""
+    (tmp_path / "a.txt").write_text("\n".join(texts))
+    found = rank_views(data=f"text:{tmp_path}/a.txt", sets=("usual", "span"), **QUICK)
+    assert "Line 10 skipped: empty." in found.notes
+    assert any("are read of 1 of 59 texts: line 8" in note for note in found.notes)
+
+
 def test_images_are_reduced_and_it_is_said():
     x = np.random.default_rng(0).integers(0, 255, (40, 48, 48, 3)).astype(np.uint8)
     found = rank_views(data=x, labels=np.arange(40) % 2, sets=("crop", "none"), **QUICK)

@@ -1,5 +1,7 @@
 """Runs on texts from end to end: judged, mined, exported and read again."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -169,6 +171,17 @@ def test_texts_that_coincide_are_collapsed_if_their_differences_are_noise_and_el
     assert (told.verdict.label, told.faults) == ("collapsed", ("complete collapse",))
     meaning = np.concatenate([words.numpy(), 0.01 * h[:, 2:]], 1)  # directions that follow the words
     assert diagnose(constant + meaning.astype(np.float32), words=words).faults == ("anisotropy",)
+
+
+def test_texts_of_few_words_are_not_collapsed_for_what_words_cannot_fill():
+    h, words = embedded(0.0)
+    h = h @ np.random.default_rng(1).standard_normal((32, 256)).astype(np.float32)
+    few = torch.cat([words, torch.full((600, 1), 33.0).log()], 1)
+    many = torch.cat([words, torch.full((600, 1), 5000.0).log()], 1)
+    told = [diagnose(h, words=known, objective="nt_xent", loss=1.0, batch=64).faults for known in (few, many)]
+    assert ["dimensional collapse" in faults for faults in told] == [False, True]
+    facts = sentences.word_facts(["a b c", "a b", "c d"])
+    np.testing.assert_allclose(facts[:, 2], math.log(4))
 
 
 def test_neighbors_by_length_are_found():

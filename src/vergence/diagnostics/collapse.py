@@ -1,6 +1,6 @@
 """Collapse: whether rows coincide, fill few directions, or sit on few points; numbers first, then which kind."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -40,6 +40,15 @@ class Collapse:
     @property
     def spent(self) -> str:
         return f"{self.dead} of {self.room} directions carry nothing; the others amount to {self.rank:.1f}."
+
+    def within(self, most: float) -> "Collapse":
+        """The same where no more than ``most`` directions could be filled: those beyond are not missed."""
+        if self.kind != "dimensional" or most >= self.room:
+            return self
+        room = max(2, int(most))
+        dead = max(0, self.dead - (self.room - room))
+        kind, evidence = _judged(self.variance, self.rank, dead, room, 1.0, 0.0)
+        return replace(self, kind=kind, evidence=evidence, dead=dead, room=room)
 
     def to_dict(self) -> dict[str, Any]:
         return {**vars(self), "evidence": list(self.evidence)}

@@ -139,12 +139,16 @@ def counts_of(samples: Samples) -> dict[str, Tensor]:
 
 
 def word_facts(texts: Sequence[str], counts: WordCounts | None = None) -> Tensor:
-    """For each text the logarithm of its number of words, and the mean rarity of them, in these texts or a corpus."""
+    """For each text the logarithm of its number of words, and the mean rarity of them, in these texts or a corpus.
+
+    Beside them, the same in all rows, the logarithm of how many different words these texts have.
+    """
     counts = WordCounts.of(texts) if counts is None else counts
     weighted, plain = counts.rows(texts), WordCounts(np.zeros_like(counts.counts), 1).rows(texts)
     sizes = np.asarray((plain > 0).sum(axis=1)).ravel().clip(min=1)
     rarity = np.asarray(weighted.sum(axis=1)).ravel() / (np.asarray(plain.sum(axis=1)).ravel() / np.log(2)).clip(min=1)
-    return torch.from_numpy(np.stack([np.log(sizes), rarity], 1).astype(np.float32))
+    different = np.full(len(sizes), np.log(len(np.unique(plain.indices)) or 1))
+    return torch.from_numpy(np.stack([np.log(sizes), rarity, different], 1).astype(np.float32))
 
 
 def texts_for(data: Any, evaluate: Sequence[str]) -> tuple[list[str], Any]:

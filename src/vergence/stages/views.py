@@ -173,8 +173,12 @@ def _changes(samples: Samples, x: Tensor, total: int) -> tuple[str, ...]:
     if total > len(samples) + len(samples.skipped):
         among = "" if samples.labels is None else " from all classes"
         notes.append(f"{len(samples):,} of {total:,} training samples, drawn evenly{among}.")
-    if samples.skipped:
+    if samples.skipped and samples.kind == "text":
+        notes.append("; ".join(f"{lines} skipped: {why}." for lines, why in samples.skipped).capitalize())
+    elif samples.skipped:
         notes.append(f"{len(samples.skipped)} files could not be read, the first: {': '.join(samples.skipped[0])}.")
+    if samples.remarks:
+        notes.append(samples.remarks)
     if tuple(x.shape[1:]) != samples.shape:
         before, after = (" x ".join(map(str, shape)) for shape in (samples.shape, x.shape[1:]))
         notes.append(f"Trials saw samples of {after} instead of {before}: what only shows in detail was not judged.")

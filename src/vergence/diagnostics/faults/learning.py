@@ -73,15 +73,17 @@ def complete_collapse(
 def dimensional_collapse(
     collapse: Collapse, body: Bench, variances: Tensor, collapse_of_z1: Collapse | None = None, trained: bool = False,
     without_top: Removed | None = None, scaled_columns: Tensor | None = None, judged: Judged | None = None,
-    assigned: Assigned | None = None,
+    assigned: Assigned | None = None, words: Tensor | None = None,
 ) -> Finding | None:  # fmt: skip
     """Rows fill few of their directions. In a file of unknown origin only where half of those few would cost more.
 
     Scores with K prototypes are not asked: they fill no more directions than the projector before them has columns.
+    Texts of few different words are not either: sums of word vectors fill no more directions than there are words.
     """
     if trained:
         views = [("representations", collapse), ("embeddings", None if assigned else collapse_of_z1)]
-        found = [(of, view) for of, view in views if view is not None and view.kind == "dimensional"]
+        most = math.inf if words is None or words.shape[1] < 3 else float(words[0, 2].exp())
+        found = [(of, view) for of, view in views if view is not None and view.within(most).kind == "dimensional"]
         if not found or (without_top is not None and without_top.pays) or scaled_columns is not None:
             return None
         of, view = found[0]
@@ -105,9 +107,7 @@ def dimensional_collapse(
     sentence += f"{max(0.0, cost.value):.3f}."
     narrow = rank <= room / 4 and right < SOLVED
     level = "fault" if narrow or costly(cost, least=0.01) else "note"
-    return Finding(
-        "dimensional collapse", "learning", f"{sentence}{max(0.0, cost.value):.3f}.", "spectrum", advice, level, cost
-    )
+    return Finding("dimensional collapse", "learning", sentence, "spectrum", advice, level, cost)
 
 
 @fault("learning", order=101)

@@ -1,6 +1,7 @@
 """Faults of embeddings of texts: one direction in all of them, and neighbors by length or by common words.
 
-``words`` has a row for each text: the logarithm of its number of words, and the mean rarity (idf) of them.
+``words`` has a row for each text: the logarithm of its number of words, and the mean rarity (idf) of them;
+then, the same in all rows, the logarithm of how many different words there are.
 """
 
 import torch
