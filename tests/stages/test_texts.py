@@ -7,10 +7,12 @@ import pytest
 import torch
 
 import vergence
+from vergence import features
 from vergence.data.tokens import available
 from vergence.diagnostics import diagnose
 from vergence.runs import assembly, results, sentences
 from vergence.runs.run import Run
+from vergence.stages import train
 from vergence.stages.compare import compare
 from vergence.stages.export import export
 from vergence.stages.mine import mine
@@ -140,6 +142,18 @@ def test_training_goes_on_from_a_run_or_a_folder_with_its_own_tokenizer(place, f
     texts = ["the captain", "a stone in the garden"]
     made = sentences.Reader(parts.learner.encoder, parts.samples.tokens, 64)(texts)
     np.testing.assert_allclose(made, vergence.load(place / "run").encode(texts), atol=1e-6)
+
+
+def test_of_a_corpus_features_of_some_sentences_are_kept_and_named(place, tmp_path, monkeypatch):
+    monkeypatch.setattr(train, "KEPT_TEXTS", 20)
+    options = {"encoder": "bag", "epochs": 1, "batch": 32, "track": (), "quiet": True}
+    vergence.train(data=f"text:{place}/corpus.tsv,pairs=next", run=tmp_path / "run", **options)
+    kept = features.read(tmp_path / "run" / "features.safetensors", "test")
+    assert len(kept.h) == len(kept.z1) == len(kept.rows) == 20
+    test = assembly.load(Run(tmp_path / "run").config, "test")
+    encode = vergence.load(tmp_path / "run").encode
+    np.testing.assert_allclose(encode([test.names[row] for row in kept.rows.tolist()]), kept.h, atol=1e-5)
+    assert (tmp_path / "run" / "report.html").stat().st_size > 10_000
 
 
 def test_what_cannot_be_evaluated_is_said(place):

@@ -4,8 +4,10 @@ import json
 import math
 
 import pytest
+import torch
 
-from vergence.theory import Certificate
+from vergence.counters import drawn
+from vergence.theory import Certificate, certified
 
 
 def certificate(left, right, **fields):
@@ -38,3 +40,12 @@ def test_a_certificate_becomes_json():
     assert read["holds"]
     assert read["terms"] == {"sigma": 0.9}
     assert read["curves"]["epsilon"] == [0.1, 0.2]
+
+
+def test_of_many_pairs_some_are_drawn(monkeypatch):
+    z1, z2 = torch.randn(2, 90, 6, generator=torch.Generator().manual_seed(0))
+    monkeypatch.setattr(certified, "PAIRS", 40)
+    (whole,) = certified.certificates({"test_z1": z1, "test_z2": z2})
+    some = drawn(90, 40)
+    (part,) = certified.certificates({"test_z1": z1[some], "test_z2": z2[some]})
+    assert (whole.left, whole.terms) == (part.left, part.terms)

@@ -19,7 +19,7 @@ from vergence import config as configs
 from vergence import evaluation, features
 from vergence import report as pages
 from vergence.config import Config
-from vergence.data import tokens
+from vergence.data import Samples, tokens
 from vergence.diagnostics import SCALES, alignment, effective_rank, thermometer, uniformity
 from vergence.learning import collectives, loop, optimizers, sharding
 from vergence.learning.collectives import gather
@@ -31,6 +31,7 @@ from vergence.runs.run import Checkpoint, Run, environment
 from vergence.runs.tracking import check_trackers, tracked
 from vergence.stages import report
 
+KEPT_TEXTS = 20_000  # texts without labels whose features a run keeps, of each part: as many as the doctor examines
 BASELINE_SAMPLES = 10_000  # the untrained encoder and the raw pixels are compared on at most this many samples
 PARTS = 7  # of the assessment: features, diagnosis, three kinds of features, few labels, the page
 CRITERIA = {
@@ -351,8 +352,10 @@ def _due(step: loop.Step, every: int, last: bool) -> bool:
 def freeze(parts: Assembled, run: Run) -> None:
     """Freeze the run's features, and those of its baselines, into two files."""
     learner, recipe = parts.learner, parts.recipe
-    train = features.extract(learner.encoder, parts.samples, recipe)
-    test = features.extract(learner.encoder, parts.test, recipe, branches=learner.branches, seed=parts.config.seed)
+    train = features.extract(learner.encoder, parts.samples, recipe, limit=_kept(parts.samples))
+    test = features.extract(
+        learner.encoder, parts.test, recipe, branches=learner.branches, limit=_kept(parts.test), seed=parts.config.seed
+    )
     pictures = features.thumbnails(parts.test) | features.viewed(parts.test, recipe, test, seed=parts.config.seed)
     stacks, rows = features.of_views(learner.encoder, parts.test, recipe, seed=parts.config.seed)
     views = {"test_views": stacks, "test_views_rows": rows}
@@ -373,6 +376,11 @@ def freeze(parts: Assembled, run: Run) -> None:
     if parts.samples.kind == "text" and parts.samples.names is not None:
         baselines |= sentences.counts_of(parts.samples)
     features.save(run.path / "baselines.safetensors", baselines)
+
+
+def _kept(samples: Samples) -> int | None:
+    """How many samples a run keeps features of: all, but of texts without labels, which are sentences of a corpus."""
+    return KEPT_TEXTS if samples.kind == "text" and samples.labels is None else None
 
 
 def _facts(parts: Assembled) -> dict[str, Any]:

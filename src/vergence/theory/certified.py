@@ -6,9 +6,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from vergence.counters import drawn
 from vergence.diagnostics.by_name import Given, needed
 from vergence.theory import RESULTS
 from vergence.theory.certificate import Certificate
+
+PAIRS = 2048  # whose empirical law the theorems are held against: their cost grows with the square
 
 
 def certificates(stored: Mapping[str, Tensor]) -> Iterator[Certificate]:
@@ -24,7 +27,8 @@ def certificates(stored: Mapping[str, Tensor]) -> Iterator[Certificate]:
             given |= {"features": views, "labels": own}
     z1, z2 = (stored.get(name) for name in ("test_z1", "test_z2"))
     if z1 is not None and z2 is not None and z1.shape == z2.shape and z1.any(1).all() and z2.any(1).all():
-        given |= {"z1": nn.functional.normalize(z1, dim=1), "z2": nn.functional.normalize(z2, dim=1)}
+        some = drawn(len(z1), PAIRS)
+        given |= {"z1": nn.functional.normalize(z1[some], dim=1), "z2": nn.functional.normalize(z2[some], dim=1)}
     yield from certified(given)
 
 
