@@ -135,6 +135,8 @@ def hinges(row) -> str:
 
 def left_to_do(row) -> str:
     """Seeds that would decide an undecided claim four times in five, were all true differences those measured."""
+    if row.get("undecidable"):
+        return "seeds do not"
     if row["verdict"] != "undecided" or not row.get("evidence"):
         return ""
     count = [seeds_for(each, len(row["evidence"])) for each in row["evidence"]]

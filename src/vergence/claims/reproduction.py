@@ -21,7 +21,10 @@ from vergence.tables import UnknownName
 
 @dataclass(frozen=True)
 class CheckedClaim:
-    """What a claim's check found: ``pictures`` are files in the folder of that name, ``minutes`` what training took."""
+    """What a claim's check found: ``pictures`` are files in the folder of that name, ``minutes`` what training took.
+
+    ``undecidable`` where no number of seeds decides it on this machine; ``why`` says the reason.
+    """
 
     number: int
     sentence: str
@@ -40,6 +43,7 @@ class CheckedClaim:
     minutes: float = 0.0
     evidence: Sequence[Mapping[str, Any]] = ()
     holds_for: Mapping[str, str] = field(default_factory=dict)
+    undecidable: bool = False
 
 
 def chosen(claims: Mapping[str, Claim], wanted: Sequence[str], *, training: bool) -> list[Claim]:
@@ -85,6 +89,7 @@ def found(row: Claim, laboratory: Laboratory) -> CheckedClaim:
         evidence=[contrast.to_dict(error) for contrast in outcome.contrasts],
         holds_for=by_subject(outcome.contrasts, error=error),
         minutes=round(laboratory.minutes, 2),
+        undecidable=bool(outcome.undecidable),
         **scale,
     )  # fmt: skip
 
