@@ -150,7 +150,10 @@ def seeds_for(each, contrasts: int) -> int:
     error = ERROR / 3 / (contrasts if each["mean"] < each["margin"] else 1)
     apart = abs(each["mean"] - each["margin"]) / (each["error"] * each["n"] ** 0.5)
     normal = NormalDist()
-    return min(SEEDS, max(2, math.ceil(((normal.inv_cdf(1 - error) + normal.inv_cdf(0.8)) / max(apart, 1e-9)) ** 2)))
+    return min(
+        SEEDS,
+        max(each["n"] + 1, math.ceil(((normal.inv_cdf(1 - error) + normal.inv_cdf(0.8)) / max(apart, 1e-9)) ** 2)),
+    )
 
 
 def claims() -> str:
