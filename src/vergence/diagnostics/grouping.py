@@ -17,13 +17,14 @@ SEVERED = 0.05  # neighbors across two groups over those of chance: below, cente
 SMALLEST = 0.04  # share of the rows in the smaller group
 FEWEST = 18  # rows in the smaller group
 INDEPENDENT = 0.35  # Cramer's V of group and class: 1 where groups are classes
-# Correlation of the class directions of two groups, with its error: at most .3 for two models, at least .36 for groups
-# of one that were sought to be unlike, and .8 for parts of a file. Where classes do not show, groups that scatter in
-# other directions must have few neighbors across.
-STRANGE, OTHERWISE, MANY = 0.35, 0.45, 4
-APART, NOWHERE_ALIKE, HALF_ALIKE = 0.2, 0.15, 0.75
-VARIED = 0.5  # variety of such a group: .6 and more for models, .2 for a topic of texts
-ONE_MODEL = 0.35  # shared directions of two actors or two arms seen by one model: .42 and more (GunPoint, the watch)
+# Two models have nothing in common: three correlations of groups are 0 between them and 1 within one model, that of
+# class directions, that of the scatter within classes, and that of the main directions. The first must be below
+# STRANGE for certain, and so must the last; the mean of all, each at least 0, below KIN.
+STRANGE, KIN = 0.35, 0.27
+FOUND_AGAIN = 0.6  # correlation of a group with what other rows make of it: .7 and more for two models
+CERTAIN = 2.6  # standard errors: of one model no more than one in 200
+# Where class means do not show: hardly a neighbor across (SEVERED), hardly a common direction, and no row in doubt.
+ALIEN, NO_DOUBT = 0.1, 0.9
 LESS = 0.5  # what neighbors from the other group know of classes, over what those of the own group know
 WIDE = 128  # strongest directions that are compared: covariances of more columns would take seconds
 PLACES = 8  # parts of the file: a second model may begin after each
@@ -41,7 +42,8 @@ class Grouping:
     part: float
     crossing: float
     aligned: ClassDirections | None = None
-    variety: float = float("nan")  # directions that the smaller group fills, over those of as many rows of the other
+    again: ClassDirections | None = None  # of the groups that the other rows tell
+    found_again: float = 0.0
     shared: float = float("nan")  # variance of a group along the other group's main directions, over its own
     within: float = float("nan")
     across: float = float("nan")
@@ -49,15 +51,28 @@ class Grouping:
     gain: Estimate | None = None
 
     @property
-    def strange(self) -> bool:
-        """Whether the classes of the two groups lie in different directions, and rows scatter in different ones."""
+    def hopeful(self) -> bool:
+        """Whether classes of the groups as they were found lie in different directions, or do not show."""
         found = self.aligned
-        if found is None or self.shared > ONE_MODEL:
+        if found is None or not found.signal:
+            return self.crossing < SEVERED
+        return found.classes < STRANGE
+
+    @property
+    def strange(self) -> bool:
+        """Whether classes of the two groups lie in different directions, and so do other rows: tested, not searched.
+
+        Groups were sought to be unlike, with labels; so each row is put where all other rows would put it, without its
+        label, and the classes of those groups are compared.
+        """
+        again = self.again
+        if again is None or self.aligned is None or self.found_again < FOUND_AGAIN:
             return False
-        if found.signal and found.classes + found.error < STRANGE:
-            return not found.scatter > (OTHERWISE if found.classes_in_both >= MANY else NOWHERE_ALIKE)
-        alike = found.classes + found.error > HALF_ALIKE or self.variety < VARIED
-        return self.crossing < APART and found.scatter < NOWHERE_ALIKE and not alike
+        kin = [max(0.0, self.aligned.scatter), max(0.0, self.shared)]
+        if not self.aligned.signal:
+            return self.crossing < SEVERED and sum(kin) / 2 < ALIEN and self.found_again > NO_DOUBT
+        alike = again.classes + CERTAIN * again.error
+        return max(alike, self.shared) < STRANGE and (sum(kin) + max(0.0, alike)) / 3 < KIN
 
 
 def groups(body: Bench, bench: Bench, outlying: Tensor, seed: int = 0) -> Grouping | None:
@@ -85,18 +100,27 @@ def _sought(candidates: Iterable[Tensor], body: Bench) -> tuple[list[Grouping], 
     directions = trials.centered(unit(body.rows))
     if directions.shape[1] > WIDE:
         directions = directions @ trials.top_directions(directions, WIDE)
-    found = [
-        replace(
-            group,
-            aligned=class_directions(directions, body.labels, group.member),
-            variety=variety(group.member, directions),
-            shared=shared_directions(group.member, body.rows),
-        )
-        for group in found
-    ]
+    found = [replace(group, aligned=class_directions(directions, body.labels, group.member)) for group in found]
+    found = [_told_again(group, directions, body) if group.hopeful else group for group in found]
     measured = [_measured(group, body) for group in found if group.strange or group.crossing < SEVERED]
     strange = [group for group in measured if group.strange and _tells(group, body)]
     return strange, [group for group in measured if group.crossing < SEVERED and not group.strange]
+
+
+def _told_again(group: Grouping, directions: Tensor, body: Bench) -> Grouping:
+    """The group with the class directions of what other rows make of it, and with what it shares of main directions.
+
+    Parts of the file were not sought by what their rows are, and stay as they are.
+    """
+    group = replace(group, shared=shared_directions(group.member, body.rows))
+    if int((group.member[1:] != group.member[:-1]).sum()) == 1:
+        return replace(group, again=group.aligned, found_again=1.0)
+    labels = torch.unique(body.labels, return_inverse=True)[1]
+    found = splitting.told_by_others(_white(_reduced(body.rows)), labels.numpy(), group.member.numpy())
+    member = torch.from_numpy(found)
+    same = torch.corrcoef(torch.stack([member, group.member]).double())[0, 1]
+    again = class_directions(directions, body.labels, member)
+    return replace(group, again=again, found_again=float(torch.nan_to_num(same)))
 
 
 def _large(candidates: Iterable[Tensor], body: Bench) -> list[Grouping]:
@@ -180,10 +204,15 @@ def _two_models(rows: np.ndarray, labels: Tensor, seed: int) -> Iterator[Tensor]
     known = torch.unique(labels, return_inverse=True)[1].numpy()
     if len(rows) < MEMBERS * (known.max() + 1):
         return
-    spread = rows.std(axis=0)
-    rows = rows[:, spread > 1e-3 * spread.max()] / spread[spread > 1e-3 * spread.max()]
+    rows = _white(rows)
     for start in range(STARTS):
         yield torch.from_numpy(splitting.two_gaussians(rows, known, STARTS * seed + start))
+
+
+def _white(rows: np.ndarray) -> np.ndarray:
+    """Principal components with unit variance each."""
+    spread = rows.std(axis=0)
+    return rows[:, spread > 1e-3 * spread.max()] / spread[spread > 1e-3 * spread.max()]
 
 
 def _vibrations(body: Bench, seed: int) -> Iterator[Tensor]:
@@ -220,21 +249,6 @@ def _measured(group: Grouping, body: Bench) -> Grouping:
     shares = float(within.double().mean()), float(across.double().mean())
     cost = trials.difference(within, across)
     return replace(group, within=shares[0], across=shares[1], cost=cost, gain=gain)
-
-
-def variety(member: Tensor, rows: Tensor) -> float:
-    """Directions that the smaller group fills, over those that as many rows of the other fill, by participation ratio.
-
-    Another model sees all kinds of samples, and its rows vary as much as the others; a topic is one direction.
-    """
-    few = member if float(member.double().mean()) <= 0.5 else ~member
-    others = (~few).nonzero().squeeze(1)
-    order = torch.randperm(len(others), generator=torch.Generator().manual_seed(0))
-    ratios = []
-    for part in (rows[few], rows[others[order[: int(few.sum())]]]):
-        products = trials.centered(part) @ trials.centered(part).T
-        ratios.append(float(products.trace() ** 2 / products.square().sum().clamp(min=1e-300)))
-    return ratios[0] / max(ratios[1], 1e-300)
 
 
 def shared_directions(member: Tensor, rows: Tensor, count: int = 8) -> float:

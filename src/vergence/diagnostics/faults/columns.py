@@ -47,7 +47,7 @@ def column_scales(
 def _serious(found: Tried, outlying: bool, gap: float) -> bool:
     if not outlying:
         return found.pays(errors=trials.SURE, certain=trials.CERTAIN)
-    return found.pays(errors=1.5 if gap > GAP else trials.SURE)
+    return found.pays(errors=trials.PLAIN if gap > GAP else trials.SURE)
 
 
 def scaled_columns(body: Bench, unexplained_lengths: float) -> Tensor | None:
@@ -128,4 +128,4 @@ def _standardizing(body: Bench, columns: Tensor) -> Tried:
         after = trials.votes(trials.cosine(rows), body.labels)
         far = trials.votes(trials.euclidean(rows), body.labels)
         changes += [(after, before), (after, body.votes), (far, far_before)]
-    return trials.best(trials.tried(*change) for change in changes)
+    return trials.cross_fitted(changes)[1]

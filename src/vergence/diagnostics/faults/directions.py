@@ -70,7 +70,7 @@ def centered(body: Bench) -> Tried | None:
 
 def _serious(found: Tried, *, strange: bool, plain: bool) -> bool:
     if strange:
-        return found.pays(errors=1.0 if plain else trials.SURE)
+        return found.pays(errors=trials.PLAIN if plain else trials.SURE)
     return found.pays(errors=trials.SURE, certain=trials.CERTAIN)
 
 

@@ -38,14 +38,14 @@ def heavy_tailed_lengths(
             return None
     by_distance = trials.votes(trials.euclidean(body.rows), body.labels)
     centered = trials.votes(trials.cosine(trials.centered(trials.unit(body.rows))), body.labels)
-    found = trials.best(trials.tried(after, by_distance) for after in (body.votes, centered))
+    _, found = trials.cross_fitted([(after, by_distance) for after in (body.votes, centered)])
     longest = float(torch.quantile(body.lengths, 0.99) / body.lengths.median())
     sentence = (
         f"One row in a hundred is {longest:.1f} times as long as the median row{lost(found.gain, 'by distance')}."
     )
     advice = "Divide rows by their length, or clip it, before centering, distances or products. Do not only center."
     certain = 1.5 if spread > HEAVY else trials.CERTAIN
-    serious = found.pays(errors=1.0) if plain else found.pays(errors=trials.SURE, certain=certain)
+    serious = found.pays(errors=trials.PLAIN) if plain else found.pays(errors=trials.SURE, certain=certain)
     level = "fault" if serious else "note"
     return Finding(
         "heavy-tailed lengths", "rows", sentence, "norms", advice, level, found.gain, "divide by the lengths",

@@ -11,6 +11,8 @@ from vergence.diagnostics.estimate import Estimate, share
 from vergence.diagnostics.findings import Finding, fault
 from vergence.diagnostics.label_trials import SHIFTS, Shifted, shifted
 from vergence.diagnostics.reading import USUAL, Judged, Readers, Replaced, blind, comparable, lucky
+from vergence.diagnostics.reading import judged as judged_by
+from vergence.diagnostics.reading import readers as readers_of
 from vergence.diagnostics.trials import Bench, standard_score
 from vergence.diagnostics.view_trials import WINDOW, Matched
 
@@ -62,9 +64,13 @@ def misaligned_views(matched: Matched) -> Finding | None:
 @fault("pairs", order=16)
 def shuffled_pairs(
     matched: Matched, collapse_of_z1: Collapse, collapse_of_z2: Collapse, compared: bool = True,
-    steps: int = EARLY,
+    steps: int = EARLY, z2: Array | None = None, labels: Tensor | None = None, seed: int = 0,
 ) -> Finding | None:  # fmt: skip
-    """Second views that match no better than luck, all or a part of them; in a run of few steps it is too early."""
+    """Second views that match no better than luck, all or a part of them; in a run of few steps it is too early.
+
+    Views of rows that know little match no better either. Where labels can be read from second views as they stand,
+    these belong to their rows.
+    """
     if matched.best or not compared or min(collapse_of_z1.variance, collapse_of_z2.variance) < 1e-6:
         return None
     advice = "Check that row i of both views is the same sample."
@@ -73,6 +79,8 @@ def shuffled_pairs(
         sentence += "0.5 by luck."
         doubt = "Too few rows to be sure." if matched.own.high > UNMATCHED else ""
         doubt = f"After {steps} steps of training that may be too early to say." if steps < EARLY else doubt
+        if not doubt and z2 is not None and labels is not None and _tell_labels(z2, labels, seed):
+            doubt = "But second views tell the labels of their rows: not shuffled, views match weakly."
         if doubt:
             return Finding("shuffled pairs", "pairs", f"{sentence} {doubt}", "matching", advice, "unknown")
         return Finding("shuffled pairs", "pairs", sentence, "matching", advice)
@@ -83,6 +91,12 @@ def shuffled_pairs(
         )
         return Finding("shuffled pairs", "pairs", sentence, "matching", advice, "fault", matched.lost)
     return None
+
+
+def _tell_labels(z2: Array, labels: Tensor, seed: int) -> bool:
+    views = trials.bench(z2, labels, seed)
+    found = readers_of(views)
+    return found is not None and judged_by(found, views).above_chance
 
 
 @fault("pairs", order=18)
