@@ -1,5 +1,6 @@
 """Progress for a person: a bar on a terminal, a plain line now and then elsewhere, nothing when quiet."""
 
+import math
 import sys
 import time
 from types import TracebackType
@@ -61,7 +62,7 @@ class Progress:
         self.done += 1
         self._samples += samples
         seconds = self.seconds
-        words = [f"{name} {value:.4g}" for name, value in facts.items()]
+        words = [f"{name} {value:.4g}" for name, value in facts.items() if not math.isnan(value)]
         words.append(f"{self._samples / max(1e-9, seconds):,.0f} samples/s")
         if self.done - self.start == 1:
             self._first = seconds
