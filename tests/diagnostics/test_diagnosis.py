@@ -184,6 +184,13 @@ def test_the_shift_of_labels_and_of_views_is_found(shift):
     assert where in next(f.sentence for f in views.findings if f.fault == "misaligned views")
 
 
+def test_two_views_that_are_the_same_rows_show_nothing():
+    found = diagnosed(H, z1=H, z2=H.clone())
+    assert found.verdict.label == "cannot tell"
+    assert "identical views" in {finding.fault for finding in found.findings}
+    assert "identical views" not in {f.fault for f in diagnosed(H, z1=H, z2=H + 1e-3 * noise(N, 32, seed=4)).findings}
+
+
 def test_second_views_off_by_one_are_seen_in_sorted_data():
     order = torch.argsort(labels(), stable=True)
     second = (H + 0.3 * noise(N, 32, seed=4))[order]

@@ -311,7 +311,7 @@ def test_a_negative_estimate_is_explained():
 
 def test_every_row_answers_and_every_bound_trains(few_steps):
     pairs = correlated_gaussians(160, nats=0.5)
-    for name in set(ESTIMATORS) - {"labels"}:
+    for name in set(ESTIMATORS) - {"labels", "table"}:
         assert math.isfinite(estimate(pairs.x, pairs.y, bound=name).nats)
     for name in set(BOUNDS) - {"jensen_shannon"}:
         assert math.isfinite(estimate(pairs.x, pairs.y, bound=name, critic="bilinear", batch=64, folds=2).nats)
@@ -385,6 +385,12 @@ def test_an_interval_leaves_out_less_below_than_above():
     found = estimate(pairs.x, pairs.y, bound="table")
     below, above = found.nats - found.interval[0], found.interval[1] - found.nats
     assert below / above == pytest.approx(norm.ppf(0.975) / norm.ppf(0.925), rel=0.01)
+
+
+def test_a_table_of_numbers_that_do_not_repeat_is_refused():
+    """The bias of n x n cells with one pair each is n / 2 nats: what is left would be no information."""
+    with pytest.raises(ValueError, match="needs values that repeat"):
+        estimate(numbers(100), numbers(100, seed=1), bound="table")
 
 
 def test_classifiers_without_a_label_say_so():

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import vergence as vg
+from vergence.diagnostics.diagnosis import BY_ACCURACY
 from vergence.diagnostics.recommendations import MOST
 from vergence.objectives import nt_xent
 from vergence.runs.assessment import of_arrays
@@ -119,10 +120,14 @@ def test_odd_inputs_are_examined_without_an_error():
 @pytest.mark.slow
 def test_faults_of_real_training_are_named_and_healthy_runs_raise_no_alarm(tmp_path):
     faults_of_learning.measure("digits", 0, tmp_path)
-    *_, sums = faults_of_learning.table([json.loads(path.read_text()) for path in tmp_path.glob("*.json")])
-    # Two classes, so that half of the negatives are false, are noted: a fault only where it costs something. The alarm
-    # is of BiGAN, whose columns have scales so different that standardizing them helps its neighbors.
-    assert sums.startswith("13 of 14 faults named, alarms on 1 of 24 healthy runs"), sums
+    rows = [json.loads(path.read_text()) for path in tmp_path.glob("*.json")]
+    sound = [row for row in rows if row["kind"] == faults_of_learning.SOUND]
+    missed = {row["case"] for row in rows if row not in sound and not set(row["said"]) & set(row["accepted"])}
+    # Two classes, so that half of the negatives are false, are noted: a fault only where it costs something.
+    assert missed <= {"two classes"}
+    # A healthy run may have rows that a remedy improves, as it was tried on them; nothing else may be said of it.
+    assert all(set(row["said"]) <= set(BY_ACCURACY) for row in sound), [row for row in sound if row["said"]]
+    assert sum(bool(row["said"]) for row in sound) <= len(sound) / 8
 
 
 def test_rows_that_are_left_out_take_their_labels_and_second_views_along(tmp_path):

@@ -227,8 +227,8 @@ def _telling(given: Given) -> tuple[str, ...]:
     if "judged" in given and given["judged"] is not None and given["judged"].above_chance:
         judge = given["judged"]
         found.append(f"Classes are told apart: balanced accuracy {judge.accuracy:.3f}, {judge.chance:.3f} by chance.")
-    if "matched" in given and given["matched"] is not None and given["matched"].own.low > pairs.UNMATCHED:
-        match = given["matched"]
+    match = given.get("matched")
+    if match is not None and match.own.low > pairs.UNMATCHED and not match.identical:
         how = ", seen through a linear map" if match.mapped else ""
         found.append(
             f"A sample's own other view is the closer one in {100 * match.own.value:.1f} % of comparisons{how}."

@@ -16,15 +16,17 @@ from vergence.diagnostics.trials import Bench, K
 SEVERED = 0.05  # neighbors across two groups over those of chance: below, centering each may be a remedy
 SMALLEST = 0.04  # share of the rows in the smaller group
 FEWEST = 18  # rows in the smaller group
-INDEPENDENT = 0.35  # Cramer's V of group and class: 1 where groups are classes
+INDEPENDENT = 0.2  # Cramer's V of group and class, 1 where groups are classes: models are given rows of any class
 # Two models have nothing in common: three correlations of groups are 0 between them and 1 within one model, that of
 # class directions, that of the scatter within classes, and that of the main directions. The first must be below
 # STRANGE for certain, and so must the last; the mean of all, each at least 0, below KIN.
 STRANGE, KIN = 0.35, 0.27
 FOUND_AGAIN = 0.6  # correlation of a group with what other rows make of it: .7 and more for two models
 CERTAIN = 2.6  # standard errors: of one model no more than one in 200
-# Where class means do not show: hardly a neighbor across (SEVERED), hardly a common direction, and no row in doubt.
-ALIEN, NO_DOUBT = 0.1, 0.9
+# Where class means do not show, or are fewer than MANY, which clusters of one model may put in different directions:
+# hardly a neighbor across (SEVERED), hardly a common direction, and no row in doubt.
+MANY, ALIEN, NO_DOUBT = 4, 0.1, 0.9
+OPPOSED = -0.2  # shared directions, below which the groups are one cloud that was cut where it is wide in two ways
 LESS = 0.5  # what neighbors from the other group know of classes, over what those of the own group know
 WIDE = 128  # strongest directions that are compared: covariances of more columns would take seconds
 PLACES = 8  # parts of the file: a second model may begin after each
@@ -44,6 +46,7 @@ class Grouping:
     aligned: ClassDirections | None = None
     again: ClassDirections | None = None  # of the groups that the other rows tell
     found_again: float = 0.0
+    placed: bool = False  # a part of the file, which was not sought by what its rows are
     shared: float = float("nan")  # variance of a group along the other group's main directions, over its own
     within: float = float("nan")
     across: float = float("nan")
@@ -66,10 +69,10 @@ class Grouping:
         label, and the classes of those groups are compared.
         """
         again = self.again
-        if again is None or self.aligned is None or self.found_again < FOUND_AGAIN:
+        if again is None or self.aligned is None or self.found_again < FOUND_AGAIN or self.shared < OPPOSED:
             return False
         kin = [max(0.0, self.aligned.scatter), max(0.0, self.shared)]
-        if not self.aligned.signal:
+        if not self.aligned.signal or (again.classes_in_both < MANY and not self.placed):
             return self.crossing < SEVERED and sum(kin) / 2 < ALIEN and self.found_again > NO_DOUBT
         alike = again.classes + CERTAIN * again.error
         return max(alike, self.shared) < STRANGE and (sum(kin) + max(0.0, alike)) / 3 < KIN
@@ -114,7 +117,7 @@ def _told_again(group: Grouping, directions: Tensor, body: Bench) -> Grouping:
     """
     group = replace(group, shared=shared_directions(group.member, body.rows))
     if int((group.member[1:] != group.member[:-1]).sum()) == 1:
-        return replace(group, again=group.aligned, found_again=1.0)
+        return replace(group, again=group.aligned, found_again=1.0, placed=True)
     labels = torch.unique(body.labels, return_inverse=True)[1]
     found = splitting.told_by_others(_white(_reduced(body.rows)), labels.numpy(), group.member.numpy())
     member = torch.from_numpy(found)

@@ -1,6 +1,6 @@
 """Second views on trial: is row i of both the same sample, or do rows match at another distance, or not at all?"""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -32,16 +32,16 @@ class Matched:
     retrieved_at_best: Estimate
     mapped: bool = False
     part: tuple[float, float] = (0.0, 1.0)  # where in the window the better shift holds
-    evenness: float = (
-        0.0  # of partners far and halfway down: 1 where they are drawn at random, less where views are weak
-    )
+    # of partners far and halfway down: 1 where they are drawn at random, less where views are weak
+    evenness: float = 0.0
+    identical: bool = False
 
 
 def matched(z1: Array, z2: Array, seed: int = 0, compared: bool = True) -> Matched:
     """How views match as they stand, and shifted; through a linear map where the spaces are not the same."""
     first, second = _windows(z1, z2, seed)
     if first.shape[1] == second.shape[1]:
-        found = _matched(first, second)
+        found = replace(_matched(first, second), identical=torch.equal(first, second))
         if found.own.value > 0.6 or found.best or not compared:
             return found
     through = _through_a_map(first, second)

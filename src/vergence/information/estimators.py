@@ -205,6 +205,9 @@ def table(
         Miller (1955), on the bias of information estimates; Roulston (1999) for the error.
     """
     rows, columns = codes(x), codes(y)
+    for name, count in (("x", rows.max() + 1), ("y", columns.max() + 1)):
+        if count > len(x) / 2:
+            raise ValueError(f"A table needs values that repeat; {name} has {count:,} in {len(x):,} pairs. Try 'auto'.")
     counts = np.zeros((rows.max() + 1, columns.max() + 1))
     np.add.at(counts, (rows, columns), 1)
     joint = counts / len(x)

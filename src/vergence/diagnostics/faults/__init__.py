@@ -18,6 +18,7 @@ from vergence.diagnostics.faults.learning import (
 from vergence.diagnostics.faults.lengths import heavy_tailed_lengths
 from vergence.diagnostics.faults.pairs import (
     dead_view,
+    identical_views,
     label_noise,
     labels_at_chance,
     misaligned_labels,
@@ -61,6 +62,7 @@ FAULTS = Table(
         "extreme scale": extreme_scale,
         "no structure": no_structure,
         "dead view": dead_view,
+        "identical views": identical_views,
         "misaligned views": misaligned_views,
         "shuffled pairs": shuffled_pairs,
         "misaligned labels": misaligned_labels,

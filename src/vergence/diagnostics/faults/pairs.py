@@ -38,6 +38,16 @@ def dead_view(collapse_of_z1: Collapse, collapse_of_z2: Collapse) -> Finding | N
     return Finding("dead view", "pairs", sentence, "collapse", advice)
 
 
+@fault("pairs", order=13)
+def identical_views(matched: Matched) -> Finding | None:
+    """Both views are the same rows: that they match says nothing."""
+    if not matched.identical:
+        return None
+    sentence = "Both views are the same rows, number by number: that they match says nothing of the encoder."
+    advice = "Give embeddings of two augmented views of every sample, or none."
+    return Finding("identical views", "pairs", sentence, "matching", advice, "unknown")
+
+
 @fault("pairs", order=14)
 def misaligned_views(matched: Matched) -> Finding | None:
     """Rows of the second view match the rows some places earlier or later."""
