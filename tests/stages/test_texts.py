@@ -1,6 +1,7 @@
 """Runs on texts from end to end: judged, mined, exported and read again."""
 
 import math
+import shutil
 
 import numpy as np
 import pytest
@@ -62,7 +63,17 @@ def test_the_bar_stands_beside_every_result_on_console_page_and_comparison(place
     assert all("TF-IDF" in line for line in told[:3])
     assert "TF-IDF" in (place / "run" / "report.html").read_text()
     cells = compare((place / "run",)).values["runs"][str(place / "run")]
-    assert f"pairs:{place}/sts.tsv, Spearman of TF-IDF" in cells
+    for row in ("TF-IDF", "untrained encoder", "averaged word vectors"):
+        assert f"pairs:{place}/sts.tsv, Spearman of {row}" in cells
+        assert f"pairs:{place}/pairs.tsv, MRR of {row}" in cells
+
+
+def test_the_doctor_of_a_run_does_not_need_what_it_was_evaluated_on(place, tmp_path):
+    shutil.copytree(place / "run", tmp_path / "run")
+    config = (tmp_path / "run" / "config.yaml").read_text()
+    (tmp_path / "run" / "config.yaml").write_text(config.replace(f"pairs:{place}/", "pairs:elsewhere/"))
+    vergence.doctor(tmp_path / "run")
+    assert results.read(tmp_path / "run").sentences == results.read(place / "run").sentences
 
 
 def test_evaluation_data_are_read_before_training(place):

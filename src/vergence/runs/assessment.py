@@ -49,15 +49,16 @@ def of_run(
     *,
     protocol: str = "lbfgs",
     layers: bool = False,
-    evaluate: tuple[str, ...] = (),
+    evaluate: tuple[str, ...] | None = None,
     saying: Callable[[str], None] = lambda text: None,
 ) -> Results:
     """Diagnose a run from its files alone, and leave its results among them; ``saying`` is told what is done now.
 
-    Runs on texts are judged on ``evaluate`` too, or on what their config names.
+    Runs on texts are judged on ``evaluate`` too; what they were judged on before stands where it is None.
     """
     config, file = run.config, run.path / "features.safetensors"
-    evaluate = evaluate or config.evaluate
+    before = results.read(run.path) if evaluate is None else None
+    evaluate = config.evaluate if evaluate is None else evaluate
     if not file.exists():
         raise FileNotFoundError(
             f"{run.path} has no features yet: `vergence train --run {run.path} --resume` makes them."
@@ -103,7 +104,7 @@ def of_run(
         gains=(*hits.gains(right), *hits.few_gains(judged_by, places)),
         few_labels=tuple(row for name, arrays in sets.items() for row in few_labels(name, arrays)),
         layers=tuple(probed_layers(run, protocol=protocol)) if layers else (),
-        sentences=sentences.of_run(run, evaluate, saying) if evaluate else (),
+        sentences=before.sentences if before and before.sentences else _sentences(run, evaluate, saying),
         changes=since_the_start(run, train, test),
         finetuning=finetuned.read_all(run),
         facts=run.read_json("samples.json") or {},
@@ -111,6 +112,10 @@ def of_run(
     )
     found.write(run.path)
     return found
+
+
+def _sentences(run: Run, evaluate: tuple[str, ...], saying: Callable[[str], None]) -> tuple[results.Judged, ...]:
+    return sentences.of_run(run, evaluate, saying) if evaluate else ()
 
 
 def of_arrays(

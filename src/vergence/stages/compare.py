@@ -9,10 +9,11 @@ from vergence import report
 from vergence.diagnostics import selection
 from vergence.diagnostics.selection import WRONG, Ranking, unlike
 from vergence.methods import customized
-from vergence.runs import results, sentences
+from vergence.runs import results
 from vergence.runs.results import TRAINED, Answer, Results
 from vergence.runs.run import Run, file_to_write, write_bytes
 
+LEADING = ("Spearman", "accuracy", "MRR")  # measures of texts for which what needs no training stands beside them
 FEWEST_RANKED = 4  # runs: the interval of a rank correlation over fewer goes from -1 to 1
 
 
@@ -81,8 +82,9 @@ def cells(run: Run) -> dict[str, str]:
     for tuned in found.finetuning if found else ():
         line[f"fine-tuned, {tuned.labels}"] = f"{tuned.scores[0].accuracy:.3f}"
     for judged in found.sentences if found else ():
-        if judged.features in (TRAINED, sentences.WORDS) and judged.set in ("all", "mean"):
-            beside = "" if judged.features == TRAINED else f" of {judged.features}"
+        own = judged.features == TRAINED
+        if judged.set in ("all", "mean") and (own or judged.measure.startswith(LEADING)):
+            beside = "" if own else f" of {judged.features}"
             line[f"{judged.data}, {judged.measure}{beside}"] = f"{judged.value:.3f}"
     if found and found.thermometer and found.thermometer.position is not None:
         line["thermometer"] = f"{found.thermometer.position:.2f}"

@@ -114,7 +114,7 @@ def doctor(
         return _answer(found, fail_on)
     if kind == "run":
         assert target is not None
-        found = of_run(Run(target), protocol=protocol, layers=layers, evaluate=evaluate)
+        found = of_run(Run(target), protocol=protocol, layers=layers, evaluate=evaluate or None)
         page = pages.write(target)
         return _answer(found, fail_on, f"Rewritten: {Path(target) / results.FILE}, {page}")
     if kind == "model":

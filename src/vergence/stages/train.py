@@ -116,7 +116,7 @@ def assess(parts: Assembled, place: Run, *, quiet: bool) -> Answer:
     with After(PARTS + len(place.config.evaluate), quiet=quiet) as after:
         after.begin("features of the encoder and of the baselines")
         freeze(parts, place)
-        assessment.of_run(place, saying=after.begin)
+        assessment.of_run(place, evaluate=place.config.evaluate, saying=after.begin)
         after.begin("map and page")
         page = pages.write(place.path, told=after.part)
     return report.written(page)
