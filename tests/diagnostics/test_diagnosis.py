@@ -324,3 +324,11 @@ def test_fewer_rows_than_a_batch_are_read_on_the_scale_of_their_own_number():
     h, z1, z2 = (noise(36, 16, seed=seed) for seed in (1, 2, 3))
     found = diagnose(h, z1=z1, z2=z2, objective="nt_xent", loss=math.log(127), batch=64, steps=4, temperature=0.5)
     assert found.verdict.label not in ("learning", "near the floor")
+
+
+def test_a_method_without_a_projector_is_not_told_to_widen_one():
+    flat = noise(N, 2, seed=1) @ noise(2, 32, seed=2)
+    for compared in (True, False):
+        found = diagnose(flat, labels=labels(), objective="nt_xent", batch=128, compared=compared)
+        (finding,) = [each for each in found.findings if each.fault == "dimensional collapse"]
+        assert ("projector" in finding.advice) == compared == (finding.override is not None)

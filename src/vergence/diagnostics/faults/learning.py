@@ -73,7 +73,7 @@ def complete_collapse(
 def dimensional_collapse(
     collapse: Collapse, body: Bench, variances: Tensor, collapse_of_z1: Collapse | None = None, trained: bool = False,
     without_top: Removed | None = None, scaled_columns: Tensor | None = None, judged: Judged | None = None,
-    assigned: Assigned | None = None, words: Tensor | None = None,
+    assigned: Assigned | None = None, words: Tensor | None = None, compared: bool = True,
 ) -> Finding | None:  # fmt: skip
     """Rows fill few of their directions. In a file of unknown origin only where half of those few would cost more.
 
@@ -88,9 +88,11 @@ def dimensional_collapse(
             return None
         of, view = found[0]
         advice = "Widen or deepen the projector, and lower the strength of augmentation or weight decay."
+        override: str | None = "--heads.projector 2048 128"
+        if not compared:  # a method without a projector, whose views need not agree
+            advice, override = "Train for more steps; a probe reads weak directions that neighbors do not see.", None
         sentence = f"The {of}: {view.spent}"
-        return Finding("dimensional collapse", "learning", sentence, "collapse", advice,
-                       override="--heads.projector 2048 128")  # fmt: skip
+        return Finding("dimensional collapse", "learning", sentence, "collapse", advice, override=override)
     live = int((body.rows.std(dim=0) > 0).sum())
     room = min(live, body.n - 1)
     rank = int((variances > 1e-10 * variances[0]).sum())
