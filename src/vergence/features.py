@@ -297,7 +297,7 @@ def read(path: Path, prefix: str) -> Features:
         views = [f"z{number}" for number in range(1, len(own) + 1) if f"z{number}" in own]
         found = {part: file.get_tensor(own[part]) for part in ("h", "labels", "rows", *views) if part in own}
     z = [found[view] for view in views]
-    h = found["h"].float() / 255 if found["h"].dtype == torch.uint8 else found["h"]
+    h = found["h"].float().div_(255) if found["h"].dtype == torch.uint8 else found["h"]
     return _with_views(h, z, found.get("labels"), found.get("rows"))
 
 

@@ -131,7 +131,8 @@ def _standardized(train_h: np.ndarray, test_h: np.ndarray) -> tuple[Tensor, Tens
     """
     center = train_h.mean(axis=0, dtype=np.float64).astype(train_h.dtype)
     x = train_h - center
-    scale = float(np.sqrt(np.mean(np.square(x), dtype=np.float64))) or 1.0
+    # Squares are summed row by row: a copy of all of them would take longer than the sums.
+    scale = float(np.sqrt(np.einsum("ij,ij->i", x, x).sum(dtype=np.float64) / x.size)) or 1.0
     x /= scale
     if len(x) >= x.shape[1]:
         return torch.from_numpy(x), torch.from_numpy(((test_h - center) / scale).astype(x.dtype, copy=False))
@@ -153,10 +154,11 @@ def fitted_probe(x: Tensor, targets: Tensor, classes: int, *, penalty: float | N
             factor * (MIDDLE if penalty is None else penalty), tolerance=_fine(x)
         )
         return replace(fit, penalty=fit.penalty / factor)
-    seen, held = parts
-    problem = Logistic.of(x[seen], targets[seen], classes)
-    start = _chosen(problem, x[held], targets[held], factor)
-    fit = problem.with_rows(x[held], targets[held]).fit(start.penalty, start=start, tolerance=_fine(x))
+    order, seen = torch.cat(parts), len(parts[0])
+    x, targets = x[order], targets[order]  # one copy, of which both parts and the whole are views
+    problem = Logistic.of(x[:seen], targets[:seen], classes)
+    start = _chosen(problem, x[seen:], targets[seen:], factor)
+    fit = problem.continued(x, targets).fit(start.penalty, start=start, tolerance=_fine(x))
     return replace(fit, penalty=fit.penalty / factor)
 
 

@@ -50,13 +50,13 @@ class Logistic:
 
     @classmethod
     def of(cls, x: Tensor, targets: Tensor, classes: int) -> "Logistic":
-        return cls(x, targets, classes, _products(x) / len(x))
+        return cls(x, targets, classes, _products(x).div_(len(x)))
 
-    def with_rows(self, x: Tensor, targets: Tensor) -> "Logistic":
-        """The problem with more rows, whose Gram matrix is the sum of the two."""
-        both = torch.cat([self.x, x])
-        gram = (len(self.x) * self.gram + _products(x)) / len(both)
-        return Logistic(both, torch.cat([self.targets, targets]), self.classes, gram)
+    def continued(self, x: Tensor, targets: Tensor) -> "Logistic":
+        """The problem of rows that begin with these; its Gram matrix is the sum of theirs and that of the rest."""
+        seen = len(self.x)
+        gram = _products(x[seen:]).add_(self.gram, alpha=seen).div_(len(x))
+        return Logistic(x, targets, self.classes, gram)
 
     def fit(self, penalty: float, *, start: Fit | None = None, tolerance: float = 1e-4) -> Fit:
         """The minimizer, to a gradient of ``tolerance`` in the round coordinates."""

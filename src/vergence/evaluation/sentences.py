@@ -160,7 +160,8 @@ def _predicted(
     for penalty in reversed(PENALTIES):
         fits.append(problem.fit(penalty, start=fits[-1] if fits else None, tolerance=1e-3))
     best = max(fits, key=lambda each: float((each.predictions(rows[check]) == targets[check]).double().mean()))
-    whole = problem if dev is not None else problem.with_rows(rows[check], targets[check])
+    both = np.concatenate([fit, check])
+    whole = problem if dev is not None else problem.continued(rows[both], targets[both])
     return whole.fit(best.penalty, start=best).predictions(rows[test]).numpy()
 
 
