@@ -147,6 +147,37 @@ def test_weak_rows_that_know_something_of_their_labels_are_not_at_chance():
     assert "labels at chance" in faults(h, labels[torch.randperm(300, generator=torch.Generator().manual_seed(3))])
 
 
+def of_lumps(rates, n, columns, seed):
+    """Rows in far lumps, in each of which a class is as common as its rate says; and what a lump tells, in nats."""
+    random = np.random.default_rng(seed)
+    lump = random.integers(0, len(rates), n)
+    labels = (random.random(n) < np.array(rates)[lump]).astype(int)
+    rows = random.standard_normal((n, columns)) + 3 * random.standard_normal((len(rates), columns))[lump]
+    shares, chances = np.array([1 - labels.mean(), labels.mean()]), np.stack([1 - np.array(rates), np.array(rates)], 1)
+    return rows, labels, float(np.log(chances[lump, labels] / shares[labels]).sum())
+
+
+@pytest.mark.parametrize(("rates", "n", "columns"), [
+    ((0.16, 0.04, 0.23), 1000, 100), ((0.07, 0.42, 0.16, 0.11, 0.48, 0.15), 1000, 30), ((0.3, 0.7, 0.12), 600, 8),
+])  # fmt: skip
+def test_readers_know_of_a_rare_class_most_of_what_there_is_to_know(rates, n, columns):
+    """How common a class is stood in the scores and beside them: of 24 nats 1.6 were left, which is chance."""
+    rows, labels, nats = of_lumps(rates, n, columns, seed=3)
+    body = bench(torch.from_numpy(rows), torch.from_numpy(labels))
+    found = reading.judged(reading.readers(body), body)
+    assert 0.6 * nats < found.nats < 1.2 * nats
+    assert "labels at chance" not in faults(rows, labels)
+
+
+def test_wrong_labels_are_found_where_one_class_is_rare():
+    random = np.random.default_rng(5)
+    labels = (random.random(800) < 0.1).astype(int)
+    rows = random.standard_normal((800, 20)) + np.outer(labels, np.full(20, 0.9))
+    wrong = random.random(800) < 0.1
+    assert "label noise" in faults(rows, np.where(wrong, 1 - labels, labels))
+    assert "label noise" not in faults(rows, labels)
+
+
 @pytest.mark.parametrize("share", [0.05, 0.15, 0.3])
 def test_wrong_labels_are_named_where_rows_know_the_right_ones_and_not_said_of_right_ones(share):
     generator = torch.Generator().manual_seed(33)

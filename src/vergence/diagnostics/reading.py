@@ -38,13 +38,17 @@ class Readers:
     ridges: tuple[tuple[Tensor, Tensor, tuple[float, ...]], ...]  # eigenvalues, eigenvectors, penalties
 
     def scores(self, labels: Tensor) -> np.ndarray:
-        """Scores of each class for each row by each reader, made without the row's own label."""
+        """Scores of each class for each row by each reader, made without the row's own label.
+
+        Of mean 0 over classes and over rows: how common a class is stands in no score, or it would count twice.
+        """
         targets = torch.nn.functional.one_hot(labels).double()
         weights = torch.full(self.nearest.shape, 1 / self.nearest.shape[1], dtype=torch.float64)
         votes = torch.zeros_like(targets).scatter_add_(1, labels[self.nearest], weights)
         scores = torch.stack([votes, *(_left_out(*ridge, targets) for ridge in self.ridges)])
         rows = np.linspace(0, len(labels) - 1, min(len(labels), max(1, ROOM // targets.shape[1]))).astype(int)
         centered = (scores - scores.mean(dim=2, keepdim=True)).numpy()[:, rows]
+        centered = centered - centered.mean(axis=1, keepdims=True)
         return centered / np.maximum(centered.std(axis=(1, 2), keepdims=True), 1e-12)
 
 
@@ -154,9 +158,9 @@ def replaced(readers: Readers, body: Bench) -> Replaced:
     r"""The share of labels that were replaced, by maximum likelihood.
 
     Where classes overlap, a contradicted label is the readers' second guess; a replaced label is any guess, however
-    sure they are. With :math:`p = \mathrm{softmax}(\sum_m w_m s_m)` a label y has the chance :math:`(1 - e) p_y +
-    e (1 - p_y) / (K - 1)`. Weights and e are fitted together, and again with e at most .5 %. Where readers are never
-    sure, wrong labels cannot be told from overlap, and the evidence is near 0.
+    sure they are. With :math:`p = \mathrm{softmax}(b + \sum_m w_m s_m)` a label y has the chance :math:`(1 - e) p_y +
+    e (1 - p_y) / (K - 1)`. Weights, b and e are fitted together, and again with e at most .5 %. Where readers are
+    never sure, wrong labels cannot be told from overlap, and the evidence is near 0.
 
     References:
         Northcutt, Jiang & Chuang (2021), confident learning. https://arxiv.org/abs/1911.00068
@@ -187,8 +191,7 @@ def replaced_share(scores: np.ndarray, labels: np.ndarray, nearest: Tensor | Non
     """The same from scores of shape [readers, rows, classes]; with neighbors, from clusters too."""
     most = 0.9 * (scores.shape[2] - 1) / scores.shape[2]  # of labels drawn anew (K - 1) / K are wrong
     usual, _, _ = _fitted(scores, labels, CAREFUL)
-    free, weights, share = _fitted(scores, labels, most)
-    logits = np.tensordot(weights, scores, 1)
+    free, logits, share = _fitted(scores, labels, most)
     ordered = np.sort(logits, axis=1)
     wrong = logits.argmax(axis=1) != labels
     surest = np.argsort(ordered[:, -2] - ordered[:, -1], kind="stable")[: max(1, len(labels) // 4)]
@@ -209,8 +212,8 @@ def lucky(readers: Readers, body: Bench, found: Replaced, *, draws: int = 12) ->
     scores = readers.scores(labels)
     if scores.shape[1] < len(labels):
         return False  # of so many rows a part is seen, and their evidence is beyond luck
-    _, weights, _ = _fitted(scores, labels.numpy(), CAREFUL)
-    chances = np.exp(log_softmax(np.tensordot(weights, scores, 1), axis=1))
+    _, logits, _ = _fitted(scores, labels.numpy(), CAREFUL)
+    chances = np.exp(log_softmax(logits, axis=1))
     generator = np.random.default_rng(0)
     for _ in range(draws):
         drawn = (chances.cumsum(axis=1) > generator.random((len(chances), 1))).argmax(axis=1)
@@ -273,20 +276,31 @@ def _scattered(guesses: np.ndarray, labels: np.ndarray) -> bool:
 
 
 def _fitted(scores: np.ndarray, labels: np.ndarray, most: float) -> tuple[float, np.ndarray, float]:
-    """Minus the log-likelihood, the weights and the share of wrong labels, of at most ``most``, that fit best."""
+    """Minus the log-likelihood, the logits and the share of wrong labels, of at most ``most``, that fit best.
+
+    Logits are weighted scores and a bias for each class, which starts at the logarithm of its share of the labels.
+    """
     from scipy.optimize import minimize
 
-    starts = [np.r_[np.full(len(scores), -1.0), logit] for logit in (-3.0, 0.0)]
+    readers, _, classes = scores.shape
+    shares = np.log((np.bincount(labels, minlength=classes) + 0.5) / (len(labels) + 0.5 * classes))
+    starts = [np.r_[np.full(readers, -1.0), shares, logit] for logit in (-3.0, 0.0)]
     fits = [minimize(_surprise, start, (scores, labels, most), jac=True, method="L-BFGS-B") for start in starts]
     best = min(fits, key=lambda found: found.fun)
-    return float(best.fun), np.exp(np.clip(best.x[:-1], -8, 4)), float(most * expit(best.x[-1]))
+    return float(best.fun), _logits(best.x, scores), float(most * expit(best.x[-1]))
+
+
+def _logits(parameters: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """Scores weighted by the exponentials of the first parameters, plus the biases of classes that follow."""
+    weights = np.exp(np.clip(parameters[: len(scores)], -8, 4))
+    return np.tensordot(weights, scores, 1) + parameters[len(scores) : -1]
 
 
 def _surprise(parameters: np.ndarray, scores: np.ndarray, labels: np.ndarray, most: float) -> tuple[float, np.ndarray]:
-    """Minus the log-likelihood of labels, and its slope by the logarithms of weights and by the logit of the share."""
-    weights, part = np.exp(np.clip(parameters[:-1], -8, 4)), expit(parameters[-1])
+    """Minus the log-likelihood of labels; its slope by the weights' logarithms, the biases and the share's logit."""
+    weights, part = np.exp(np.clip(parameters[: len(scores)], -8, 4)), expit(parameters[-1])
     share, own = most * part, (np.arange(len(labels)), labels)
-    chances = np.exp(log_softmax(np.tensordot(weights, scores, 1), axis=1))
+    chances = np.exp(log_softmax(_logits(parameters, scores), axis=1))
     right, others = chances[own], scores.shape[2] - 1
     likely = np.clip((1 - share) * right + share * (1 - right) / others, 1e-12, 1)
     pull = (1 - share - share / others) * right / likely
@@ -294,7 +308,7 @@ def _surprise(parameters: np.ndarray, scores: np.ndarray, labels: np.ndarray, mo
     slope[own] -= pull
     by_weights = weights * np.tensordot(scores, slope, 2)
     by_share = -float(((1 - right) / others - right) @ (1 / likely)) * most * part * (1 - part)
-    return -float(np.log(likely).sum()), np.r_[by_weights, by_share]
+    return -float(np.log(likely).sum()), np.r_[by_weights, slope.sum(axis=0), by_share]
 
 
 def _kept(labels: Tensor, scores: np.ndarray) -> np.ndarray:
