@@ -353,6 +353,22 @@ def test_weak_classes_of_one_cloud_are_no_mixture(seed):
     assert not faults(rows, labels)
 
 
+@pytest.mark.parametrize("seed", [3, 4])
+def test_clusters_of_one_model_that_share_no_directions_are_no_mixture(seed):
+    """Whichever way three lumps are cut in two, neighbors across know nothing, and a half falls apart once more."""
+    rows, labels, _ = of_lumps((0.14, 0.57, 0.37), 600, 60, seed=seed)
+    assert "mixture" not in faults(rows, labels)
+
+
+def test_two_models_of_two_classes_in_clusters_are_a_mixture():
+    random = np.random.default_rng(6)
+    labels, source = random.integers(0, 2, 500), random.integers(0, 2, 500)
+    rows = (3 * random.standard_normal((2, 24))[labels] + random.standard_normal((500, 24))) * SCALE.numpy()
+    turned = 4 + rows @ np.linalg.qr(random.standard_normal((24, 24)))[0]
+    assert "mixture" in faults(np.where(source[:, None] == 1, turned, rows), labels)
+    assert "mixture" not in faults(rows, labels)
+
+
 def test_a_group_that_rows_do_not_show_is_not_found_again():
     generator = np.random.default_rng(61)
     rows, labels = generator.standard_normal((400, 8)), generator.integers(0, 4, 400)

@@ -26,6 +26,9 @@ CERTAIN = 2.6  # standard errors: of one model no more than one in 200
 # Where class means do not show, or are fewer than MANY, which clusters of one model may put in different directions:
 # hardly a neighbor across (SEVERED), hardly a common direction, and no row in doubt.
 MANY, ALIEN, NO_DOUBT = 4, 0.1, 0.9
+OF_CLASSES = (
+    0.8  # Cramer's V of a split and the classes, from which the rows of one model have fallen into their classes
+)
 OPPOSED = -0.2  # shared directions, below which the groups are one cloud that was cut where it is wide in two ways
 LESS = 0.5  # what neighbors from the other group know of classes, over what those of the own group know
 WIDE = 128  # strongest directions that are compared: covariances of more columns would take seconds
@@ -62,6 +65,12 @@ class Grouping:
         return found.classes < STRANGE
 
     @property
+    def in_doubt(self) -> bool:
+        """Whether classes do not show in both groups, or are too few to tell two models from clusters of one."""
+        few = self.again is None or self.again.classes_in_both < MANY
+        return self.aligned is None or not self.aligned.signal or (few and not self.placed)
+
+    @property
     def strange(self) -> bool:
         """Whether classes of the two groups lie in different directions, and so do other rows: tested, not searched.
 
@@ -72,7 +81,7 @@ class Grouping:
         if again is None or self.aligned is None or self.found_again < FOUND_AGAIN or self.shared < OPPOSED:
             return False
         kin = [max(0.0, self.aligned.scatter), max(0.0, self.shared)]
-        if not self.aligned.signal or (again.classes_in_both < MANY and not self.placed):
+        if self.in_doubt:
             return self.crossing < SEVERED and sum(kin) / 2 < ALIEN and self.found_again > NO_DOUBT
         alike = again.classes + CERTAIN * again.error
         return max(alike, self.shared) < STRANGE and (sum(kin) + max(0.0, alike)) / 3 < KIN
@@ -94,7 +103,25 @@ def groups(body: Bench, bench: Bench, outlying: Tensor, seed: int = 0) -> Groupi
     # Rows of another model may be so far away that they are outliers.
     strange, _ = _sought([outlying], bench)
     found, severed = ([], []) if strange else _sought(_candidates(body, seed), body)
+    found = [group for group in found if not (group.in_doubt and _of_clusters(group, body, seed))]
     return min(strange or found or severed, key=_unlike, default=None)
+
+
+def _of_clusters(group: Grouping, body: Bench, seed: int) -> bool:
+    """Whether a group falls apart again, not into its classes but into parts that share no directions either.
+
+    Then both groups are clusters of one model: they have no directions in common whichever way they are cut in two.
+    Parts of what one model makes of two sources share .5 and more.
+    """
+    parts = [body.of(side) for side in (group.member, ~group.member)]
+    return any(
+        inner.crossing < SEVERED
+        and association(inner.member, part.labels) < OF_CLASSES
+        and shared_directions(inner.member, part.rows) < STRANGE
+        for part in parts
+        if part.n >= ROWS
+        for inner in _large(_clusters(part, seed), part)
+    )
 
 
 def _sought(candidates: Iterable[Tensor], body: Bench) -> tuple[list[Grouping], list[Grouping]]:
@@ -169,14 +196,18 @@ def _parted(member: Tensor, body: Bench) -> tuple[float, float]:
 def _candidates(body: Bench, seed: int) -> Iterator[Tensor]:
     for place in range(1, PLACES):
         yield torch.arange(body.n) < place * body.n // PLACES
-    reduced = _reduced(body.rows)
-    yield _two_means(reduced, seed)
-    yield from _vibrations(body, seed)
+    yield from _clusters(body, seed)
     for facts in _of_rows(body):
         if float(facts.std()) > 1e-3:
             yield _two_means(facts.numpy()[:, None], seed)
     if body.labels is not None and body.n >= FITTED:
-        yield from _two_models(reduced, body.labels, seed)
+        yield from _two_models(_reduced(body.rows), body.labels, seed)
+
+
+def _clusters(body: Bench, seed: int) -> Iterator[Tensor]:
+    """Two groups by what is near to what: by means and by the neighbor graph."""
+    yield _two_means(_reduced(body.rows), seed)
+    yield from _vibrations(body, seed)
 
 
 def _of_rows(body: Bench) -> Iterator[Tensor]:
