@@ -353,10 +353,10 @@ def test_weak_classes_of_one_cloud_are_no_mixture(seed):
     assert not faults(rows, labels)
 
 
-@pytest.mark.parametrize("seed", [3, 4])
+@pytest.mark.parametrize("seed", [0, 1])
 def test_clusters_of_one_model_that_share_no_directions_are_no_mixture(seed):
-    """Whichever way three lumps are cut in two, neighbors across know nothing, and a half falls apart once more."""
-    rows, labels, _ = of_lumps((0.14, 0.57, 0.37), 600, 60, seed=seed)
+    """Whichever way six lumps are cut in two, neighbors across know nothing, and a half falls apart once more."""
+    rows, labels, _ = of_lumps((0.24, 0.48, 0.22, 0.12, 0.81, 0.46), 600, 60, seed=seed)
     assert "mixture" not in faults(rows, labels)
 
 
