@@ -125,7 +125,8 @@ def readers(body: Bench) -> Readers | None:
         # Twice the distance of the tenth neighbor: the row itself is the first of eleven.
         width = float(apart.topk(min(K + 1, len(apart)), dim=1, largest=False).values[:, -1].median())
         ridges.append(Ridge.of(*_thin(rows, products, float(squares.mean().clamp(min=1e-300))), LINEAR))
-        ridges.append(Ridge.of(*torch.linalg.eigh(torch.exp(-apart / max(4 * width, 1e-12))), GAUSSIAN))
+        values, vectors = torch.linalg.eigh(torch.exp(-apart / max(4 * width, 1e-12)))
+        ridges.append(Ridge.of(values, vectors, GAUSSIAN))
     return Readers(body.nearest[1], tuple(ridges))
 
 

@@ -41,9 +41,7 @@ def scored(predictions: np.ndarray, labels: np.ndarray, classifier: str, **choic
     return Accuracy(correct / n, wilson(correct / n, n), n, predictions, classifier, choices)
 
 
-def checked_splits(
-    train_h: Array, train_labels: Array, test_h: Array, test_labels: Array
-) -> tuple[Split, Split]:
+def checked_splits(train_h: Array, train_labels: Array, test_h: Array, test_labels: Array) -> tuple[Split, Split]:
     """Both splits as checked numpy arrays."""
     train, test = _checked(train_h, train_labels, "train"), _checked(test_h, test_labels, "test")
     if train[0].shape[1] != test[0].shape[1]:

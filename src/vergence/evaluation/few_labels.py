@@ -70,8 +70,9 @@ def label_curve(
     train, test = checked_splits(train_h, train_labels, test_h, test_labels)
     _, available = np.unique(train[1], return_counts=True)
     known = [count for count in counts if count <= available.min() and count < available.mean()]
-    options = {"draws": draws, "classifier": classifier, "seed": seed}
-    curve = [_over_draws(train, test, per_class=count, **options) for count in known]
+    curve = [
+        _over_draws(train, test, per_class=count, draws=draws, classifier=classifier, seed=seed) for count in known
+    ]
     everything = classifier(*train, *test)
     choices = {**everything.choices, "per_class": float(available.mean()), "draws": 1, "spread": 0.0}
     return *curve, replace(everything, choices=choices)

@@ -96,7 +96,9 @@ class Logistic:
             first = torch.cat([rounded, start.bias[:, None]], dim=1).double().numpy().ravel()
         options = {"maxiter": most, "gtol": tolerance, "ftol": 64 * np.finfo(np.float64).eps}
         small = len(self.x) <= SMALL and self.x.dtype == torch.float64
-        found = minimize(self._turned_loss(factor, penalty) if small else loss, first, jac=True, method="L-BFGS-B", options=options)
+        found = minimize(
+            self._turned_loss(factor, penalty) if small else loss, first, jac=True, method="L-BFGS-B", options=options
+        )
         return Fit(*weights(found.x), penalty, float(found.fun), int(found.nit)), found.nit < most
 
     def _factor(self, penalty: float, start: Fit | None) -> Tensor | None:
