@@ -110,6 +110,9 @@ def trained() -> str:
     lines = [
         f"**{verdict.capitalize()}** ({len(which)}): {', '.join(which)}." for verdict, which in kinds.items() if which
     ]
+    beyond = [f"{row['number']} ({words})" for row in rows if (words := beyond_this_machine(row))]
+    if beyond:
+        lines.append(f"Of these **not decidable on this machine** within an hour of one core: {', '.join(beyond)}.")
     heads = "claim | | verdict | scale, seeds, minutes | the least sure difference | seeds, minutes to decide it"
     lines += ["", f"| {heads} |", "|---:|---|---|---|---|---|"]
     for row in rows:
@@ -122,6 +125,7 @@ def trained() -> str:
 
 VERDICTS = ("confirmed", "contradicted", "undecided")
 SEEDS = 10_000  # more than anyone will run
+HOUR = 60.0  # minutes of one core that a claim may take at the medium scale
 
 
 def hinges(row) -> str:
@@ -134,15 +138,37 @@ def hinges(row) -> str:
 
 
 def left_to_do(row) -> str:
-    """Seeds that would decide an undecided claim four times in five, were all true differences those measured."""
+    """What would decide an undecided claim: seeds and minutes, or why no number of them does."""
+    if row["verdict"] != "undecided":
+        return ""
+    if not row["seeds"]:
+        return f"not run to 2 seeds in {row['minutes']:.0f} minutes"
     if row.get("undecidable"):
         return "seeds do not"
-    if row["verdict"] != "undecided" or not row.get("evidence"):
+    seeds, minutes = to_decide(row)
+    return f"{seeds}, {minutes:.0f}" if seeds < SEEDS else f"over {SEEDS}"
+
+
+def beyond_this_machine(row) -> str:
+    """Why an undecided claim cannot be decided within an hour of one core, or nothing where it can or may be."""
+    if row["verdict"] != "undecided" or not row["seeds"]:
         return ""
+    if row.get("undecidable"):
+        return "no number of seeds decides it"
+    seeds, minutes = to_decide(row)
+    if minutes <= HOUR:
+        return ""
+    return f"{seeds} seeds, {minutes:.0f} minutes of one core" if seeds < SEEDS else f"more than {SEEDS} seeds"
+
+
+def to_decide(row) -> tuple[int, float]:
+    """Seeds, and minutes of one core, that decide a claim four times in five, if the measured differences are true."""
+    if not row.get("evidence"):
+        return SEEDS, math.inf
     count = [seeds_for(each, len(row["evidence"])) for each in row["evidence"]]
     below = [seeds for seeds, each in zip(count, row["evidence"], strict=True) if each["mean"] < each["margin"]]
     seeds = min(below) if below else max(count)
-    return f"{seeds}, {seeds * row['minutes'] / row['seeds']:.0f}" if seeds < SEEDS else f"over {SEEDS}"
+    return seeds, seeds * row["minutes"] / row["seeds"]
 
 
 def seeds_for(each, contrasts: int) -> int:
@@ -175,9 +201,11 @@ def pictured(row) -> str:
     """A claim with pictures: sentence, verdict, what was measured and how."""
     cost = f"{row['seeds']} seeds, {row['minutes']:.1f} minutes of one core" if row["seeds"] else "Seconds"
     scale = " --scale medium" if row["scale"] == "medium" else ""
+    beyond = beyond_this_machine(row) if row["kind"] == "training" else ""
+    verdict = row["verdict"].capitalize() + (f", and not decidable on this machine: {beyond}" if beyond else "")
     lines = [
         f"\n## Claim {row['number']}\n",
-        f"{row['sentence']} **{row['verdict'].capitalize()}**: {row['measured']}. {row['why']}".strip(),
+        f"{row['sentence']} **{verdict}**: {row['measured']}. {row['why']}".strip(),
         *weighed(row.get("evidence", ())),
         f"\n{cost}; tolerance: {row['tolerance'] or 'none'}; `vergence reproduce {row['number']}{scale}`\n",
         *(f"![Claim {row['number']}: {cell(row['sentence'])}](claims/{name})" for name in row["pictures"]),

@@ -160,3 +160,13 @@ def test_errors_say_what_came():
     broken[17, 3] = np.nan
     with pytest.raises(ValueError, match="1 of 300 rows of test_h hold NaN or infinity, first at row 17"):
         knn(train_h, train_labels, broken, test_labels)
+
+
+def test_few_labels_of_centers_are_those_of_the_classifier_on_every_draw():
+    generator = np.random.default_rng(3)
+    labels = np.repeat(np.arange(4), 30)
+    h = (generator.normal(size=(4, 6))[labels] + 2 * generator.normal(size=(120, 6))).astype(np.float32)
+    options = {"per_class": 3, "draws": 5, "seed": 2}
+    together = few_labels(h, labels, h[::2], labels[::2], **options)
+    apart = few_labels(h, labels, h[::2], labels[::2], classifier=lambda *parts: nearest_center(*parts), **options)
+    np.testing.assert_array_equal(together.hits, apart.hits)

@@ -5,7 +5,7 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
-from vergence.evaluation import classifiers, linear_probe
+from vergence.evaluation import classifiers, linear_probe, logistic
 from vergence.evaluation.classifiers import PENALTIES
 from vergence.evaluation.logistic import Logistic
 
@@ -98,3 +98,28 @@ def test_columns_that_say_the_same_do_not_stop_the_solver():
     twice = torch.cat([x, x, torch.zeros_like(x)], dim=1).float() / 2**0.5  # the same products of rows
     plain, doubled = (Logistic.of(part, labels, 4).fit(1e-6) for part in (x, twice))
     assert doubled.value == pytest.approx(plain.value, abs=1e-4)
+
+
+@pytest.mark.parametrize("turned", [True, False])
+def test_in_the_coordinates_of_few_rows_the_loss_and_its_gradient_are_the_same(turned):
+    x, labels = (torch.from_numpy(each) for each in rows(n=60, d=8))
+    problem = Logistic.of(x, labels, 4)
+    generator = torch.Generator().manual_seed(0)
+    rounded = torch.randn(4, 9, dtype=torch.float64, generator=generator)
+    factor = torch.linalg.cholesky(problem.gram + torch.eye(8, dtype=torch.float64)) if turned else None
+    root = torch.eye(8, dtype=torch.float64) if factor is None else factor
+    inverse = torch.linalg.inv(root)
+    value, of_weight, of_bias = problem._loss(rounded[:, :8] @ inverse, rounded[:, 8], 0.3)
+    ours, slope = problem._turned_loss(factor, 0.3)(rounded.numpy().ravel())
+    assert ours == pytest.approx(value, rel=1e-12)
+    expected = torch.cat([of_weight @ inverse.T, of_bias[:, None]], dim=1)
+    np.testing.assert_allclose(slope.reshape(4, 9), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_the_loss_of_many_blocks_of_rows_is_that_of_one(monkeypatch):
+    x, labels = (torch.from_numpy(each) for each in rows(n=130, d=8))
+    problem, weight = Logistic.of(x, labels, 4), torch.ones(4, 8, dtype=torch.float64) * torch.arange(4)[:, None]
+    whole = problem._loss(weight, torch.arange(4).double(), 0.1)
+    monkeypatch.setattr(logistic, "NEAR", 8 * 32)
+    for once, blocks in zip(whole, problem._loss(weight, torch.arange(4).double(), 0.1), strict=True):
+        np.testing.assert_allclose(blocks, once, rtol=1e-10, atol=1e-12)

@@ -62,6 +62,11 @@ def test_more_threads_must_be_faster_by_a_tenth(took, number):
     assert threads.chosen(took) == number
 
 
+@pytest.mark.parametrize(("took", "words"), [({1: 1.0, 2: 1.2}, "be faster"), ({1: 1.0, 2: 0.95}, "hardly be slower")])
+def test_fewer_threads_are_called_faster_only_where_they_are(took, words):
+    assert f"--compute.threads 1 would {words}" in threads.advice(took, threads.chosen(took), now=2)
+
+
 def test_one_half_and_all_are_tried():
     assert [threads.candidates(most) for most in (1, 2, 3, 8)] == [(1,), (1, 2), (1, 3), (1, 4, 8)]
 

@@ -35,7 +35,7 @@ class Readers:
     """Votes of 20 neighbors; ridges with a linear and a Gaussian kernel, of directions and of standardized columns."""
 
     nearest: Tensor
-    ridges: tuple[tuple[Tensor, Tensor, tuple[float, ...]], ...]  # eigenvalues, eigenvectors, penalties
+    ridges: tuple["Ridge", ...]
 
     def scores(self, labels: Tensor) -> np.ndarray:
         """Scores of each class for each row by each reader, made without the row's own label.
@@ -45,11 +45,37 @@ class Readers:
         targets = torch.nn.functional.one_hot(labels).double()
         weights = torch.full(self.nearest.shape, 1 / self.nearest.shape[1], dtype=torch.float64)
         votes = torch.zeros_like(targets).scatter_add_(1, labels[self.nearest], weights)
-        scores = torch.stack([votes, *(_left_out(*ridge, targets) for ridge in self.ridges)])
+        scores = torch.stack([votes, *(ridge.left_out(targets) for ridge in self.ridges)])
         rows = np.linspace(0, len(labels) - 1, min(len(labels), max(1, ROOM // targets.shape[1]))).astype(int)
         centered = (scores - scores.mean(dim=2, keepdim=True)).numpy()[:, rows]
         centered = centered - centered.mean(axis=1, keepdims=True)
         return centered / np.maximum(centered.std(axis=(1, 2), keepdims=True), 1e-12)
+
+
+@dataclass(frozen=True, eq=False)
+class Ridge:
+    """A kernel ridge with several penalties: eigenvectors, what each penalty leaves of them, and leverages of rows."""
+
+    vectors: Tensor
+    shrink: Tensor  # [eigenvectors, penalties]
+    leverage: Tensor  # [rows, penalties]
+
+    @classmethod
+    def of(cls, values: Tensor, vectors: Tensor, penalties: tuple[float, ...]) -> "Ridge":
+        kept = values.clamp(min=0)[:, None]
+        shrink = kept / (kept + kept.new_tensor(penalties))
+        return cls(vectors, shrink, vectors.square() @ shrink + 1 / len(vectors))
+
+    def left_out(self, targets: Tensor) -> Tensor:
+        """Leave-one-out predictions, (Hy - h y) / (1 - h), with the penalty that predicts best."""
+        prior = targets.mean(dim=0)
+        apart = targets - prior
+        turned = self.shrink.T[:, :, None] * (self.vectors.T @ apart)  # of each penalty
+        fitted = (self.vectors @ turned.transpose(0, 1).flatten(1)).unflatten(1, turned.shape[::2])
+        own = self.leverage[:, :, None]
+        found = (fitted - own * apart[:, None]) / (1 - own).clamp(min=1e-6)
+        losses = (found - apart[:, None]).square().sum(dim=(0, 2))
+        return found[:, int(losses.argmin())] + prior
 
 
 @dataclass(frozen=True)
@@ -102,8 +128,9 @@ def readers(body: Bench) -> Readers | None:
         apart = (squares[:, None] + squares[None, :] - 2 * products).clamp(min=0)
         # Twice the distance of the tenth neighbor: the row itself is the first of eleven.
         width = float(apart.topk(min(K + 1, len(apart)), dim=1, largest=False).values[:, -1].median())
-        ridges.append((*_thin(rows, products, float(squares.mean().clamp(min=1e-300))), LINEAR))
-        ridges.append((*torch.linalg.eigh(torch.exp(-apart / max(4 * width, 1e-12))), GAUSSIAN))
+        ridges.append(Ridge.of(*_thin(rows, products, float(squares.mean().clamp(min=1e-300))), LINEAR))
+        values, vectors = torch.linalg.eigh(torch.exp(-apart / max(4 * width, 1e-12)))
+        ridges.append(Ridge.of(values, vectors, GAUSSIAN))
     return Readers(body.nearest[1], tuple(ridges))
 
 
@@ -321,19 +348,3 @@ def _balanced(right: Tensor, labels: Tensor) -> float:
     counts = torch.bincount(labels).double()
     sums = torch.zeros_like(counts).index_add_(0, labels, right.double())
     return float((sums / counts)[counts > 0].mean())
-
-
-def _left_out(values: Tensor, vectors: Tensor, penalties: tuple[float, ...], targets: Tensor) -> Tensor:
-    """Leave-one-out predictions of a kernel ridge, (Hy - h y) / (1 - h), with the penalty that predicts best."""
-    prior = targets.mean(dim=0)
-    apart = targets - prior
-    turned = vectors.T @ apart
-    best, found = torch.inf, apart
-    for penalty in penalties:
-        shrink = values.clamp(min=0) / (values.clamp(min=0) + penalty)
-        leverage = (vectors.square() * shrink).sum(dim=1, keepdim=True) + 1 / len(targets)
-        left_out = ((vectors * shrink) @ turned - leverage * apart) / (1 - leverage).clamp(min=1e-6)
-        loss = float((left_out - apart).square().sum())
-        if loss < best:
-            best, found = loss, left_out
-    return found + prior

@@ -70,12 +70,16 @@ def told_by_others(rows: np.ndarray, labels: np.ndarray, second: np.ndarray, see
 
 
 class _Model(NamedTuple):
-    """A share of the rows, that of each class in it, the means of classes, and a root of the common covariance."""
+    """A share of the rows, that of each class in it, the means of classes, and what makes the common covariance round.
+
+    ``white`` is the inverse of a root of the covariance, ``volume`` the logarithm of the root's determinant.
+    """
 
     share: float
     classes: np.ndarray
     means: np.ndarray
-    root: np.ndarray
+    white: np.ndarray
+    volume: float
 
 
 def _start(rows: np.ndarray, known: np.ndarray, seed: int) -> np.ndarray:
@@ -117,20 +121,27 @@ def _fitted(rows: np.ndarray, known: np.ndarray, weight: np.ndarray) -> _Model:
     apart = rows - known @ means
     covariance = (apart * weight[:, None]).T @ apart / mass
     covariance = (1 - RIDGE) * covariance + (RIDGE * np.trace(covariance) / d + 1e-9) * np.eye(d)
-    return _Model(mass / len(rows), (classes + 0.5) / (classes + 0.5).sum(), means, np.linalg.cholesky(covariance))
+    root = np.linalg.cholesky(covariance)
+    shares = (classes + 0.5) / (classes + 0.5).sum()
+    return _Model(mass / len(rows), shares, means, np.linalg.inv(root), float(np.log(np.diag(root)).sum()))
 
 
 def _log_density(rows: np.ndarray, means: np.ndarray, model: _Model) -> np.ndarray:
     """Log of the share of a model times its Gaussian density at every row, around a mean for each row."""
-    whitened = np.linalg.solve(model.root, (rows - means).T)
-    return np.log(model.share) - np.log(np.diag(model.root)).sum() - np.square(whitened).sum(axis=0) / 2
+    return _log_of(np.square((rows - means) @ model.white.T).sum(axis=1), model)
 
 
 def _log_density_of_any_class(rows: np.ndarray, model: _Model) -> np.ndarray:
+    turned, means = rows @ model.white.T, model.means @ model.white.T
     logs = [
-        _log_density(rows, mean, model) + np.log(part) for mean, part in zip(model.means, model.classes, strict=True)
+        _log_of(np.square(turned - mean).sum(axis=1), model) + np.log(part)
+        for mean, part in zip(means, model.classes, strict=True)
     ]
     return np.logaddexp.reduce(logs, axis=0)
+
+
+def _log_of(squares: np.ndarray, model: _Model) -> np.ndarray:
+    return np.log(model.share) - model.volume - squares / 2
 
 
 def _best_cut(values: np.ndarray) -> float:

@@ -11,6 +11,7 @@ from torch import Tensor
 from vergence.diagnostics.estimate import wilson
 
 Array = Any  # a numpy array or a torch tensor
+Split = tuple[np.ndarray, np.ndarray]  # rows and their labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,9 +41,7 @@ def scored(predictions: np.ndarray, labels: np.ndarray, classifier: str, **choic
     return Accuracy(correct / n, wilson(correct / n, n), n, predictions, classifier, choices)
 
 
-def checked_splits(
-    train_h: Array, train_labels: Array, test_h: Array, test_labels: Array
-) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
+def checked_splits(train_h: Array, train_labels: Array, test_h: Array, test_labels: Array) -> tuple[Split, Split]:
     """Both splits as checked numpy arrays."""
     train, test = _checked(train_h, train_labels, "train"), _checked(test_h, test_labels, "test")
     if train[0].shape[1] != test[0].shape[1]:
@@ -52,7 +51,7 @@ def checked_splits(
     return train, test
 
 
-def _checked(h: Array, labels: Array, split: str) -> tuple[np.ndarray, np.ndarray]:
+def _checked(h: Array, labels: Array, split: str) -> Split:
     h, labels = as_numpy(h), as_numpy(labels)
     if h.ndim != 2 or not len(h):
         raise ValueError(f"{split}_h must be rows of features [n, d], not an array of shape {list(h.shape)}")

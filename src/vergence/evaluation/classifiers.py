@@ -1,12 +1,13 @@
 """Classifiers on frozen features: a linear probe, nearest neighbors, the nearest class center."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from vergence.evaluation.accuracy import Accuracy, Array, checked_splits, scored
+from vergence.evaluation.accuracy import Accuracy, Array, Split, checked_splits, scored
 from vergence.evaluation.held_out import held_out_evenly
 from vergence.evaluation.logistic import Fit, Logistic
 
@@ -98,17 +99,32 @@ def nearest_center(
     References:
         Huang et al. (2023), Sec. 2. https://arxiv.org/abs/2111.00743
     """
-    (train_h, train_labels), (test_h, test_labels) = checked_splits(train_h, train_labels, test_h, test_labels)
-    lengths = np.ones((len(test_h), 1))
-    if normalize and normalise:
-        train_h, lengths = train_h / _lengths(train_h), _lengths(test_h)
-    classes = np.unique(train_labels)
-    weight = np.stack([train_h[train_labels == label].mean(axis=0, dtype=np.float64) for label in classes])
-    bias = -np.square(weight).sum(axis=1) / 2
+    train, test = checked_splits(train_h, train_labels, test_h, test_labels)
+    return nearest_centers(train, test, [slice(None)], normalize=normalize and normalise)[0]
+
+
+def nearest_centers(
+    train: Split, test: Split, draws: Sequence[np.ndarray | slice], *, normalize: bool = True
+) -> list[NearestCenter]:
+    """The same after several draws of training rows, of checked splits: one product with all test rows serves all."""
+    (train_h, train_labels), (test_h, test_labels) = train, test
+    known = [np.unique(train_labels[rows]) for rows in draws]
+    weights = []
+    for rows, classes in zip(draws, known, strict=True):
+        h, labels = train_h[rows], train_labels[rows]
+        h = h / _lengths(h) if normalize else h
+        weights.append(np.stack([h[labels == label].mean(axis=0, dtype=np.float64) for label in classes]))
     # Products are divided by the lengths rather than rows: a copy of all of them would take longer than the products.
-    scores = test_h @ weight.T.astype(test_h.dtype) / lengths + bias
-    found = scored(classes[scores.argmax(axis=1)], test_labels, "nearest center")
-    return NearestCenter(**vars(found), classes=classes, weight=weight, bias=bias)
+    products = test_h @ np.concatenate(weights).T.astype(test_h.dtype)
+    products /= _lengths(test_h) if normalize else 1
+    made, start = [], 0
+    for classes, weight in zip(known, weights, strict=True):
+        bias = -np.square(weight).sum(axis=1) / 2
+        scores = products[:, start : start + len(classes)] + bias
+        start += len(classes)
+        found = scored(classes[scores.argmax(axis=1)], test_labels, "nearest center")
+        made.append(NearestCenter(**vars(found), classes=classes, weight=weight, bias=bias))
+    return made
 
 
 def _votes(queries: Tensor, bank: Tensor, targets: Tensor, classes: int, *, k: int, temperature: float) -> Tensor:

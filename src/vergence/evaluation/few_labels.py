@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import stdtrit
 
-from vergence.evaluation.accuracy import Accuracy, Array, as_numpy, checked_splits
-from vergence.evaluation.classifiers import nearest_center
+from vergence.evaluation.accuracy import Accuracy, Array, Split, checked_splits
+from vergence.evaluation.classifiers import nearest_center, nearest_centers
 
 LABELS = (1, 2, 5, 10, 20, 50)  # of each class, along the curve
 
@@ -30,13 +30,21 @@ def few_labels(
     variance over test samples of the share of draws that classify them correctly, over their number. Predictions are
     the last draw's.
     """
-    (train_h, train_labels), (test_h, test_labels) = checked_splits(train_h, train_labels, test_h, test_labels)
+    train, test = checked_splits(train_h, train_labels, test_h, test_labels)
+    return _over_draws(train, test, per_class=per_class, draws=draws, classifier=classifier, seed=seed)
+
+
+def _over_draws(
+    train: Split, test: Split, *, per_class: int, draws: int, classifier: Callable[..., Accuracy], seed: int
+) -> Accuracy:
     generator = np.random.default_rng(seed)
-    results = []
-    for _ in range(draws):
-        chosen = _per_class(train_labels, per_class, generator)
-        results.append(classifier(train_h[chosen], train_labels[chosen], test_h, test_labels))
-    correct = np.stack([result.predictions == test_labels for result in results]).astype(float)
+    drawn = [_per_class(train[1], per_class, generator) for _ in range(draws)]
+    results: Sequence[Accuracy]
+    if classifier is nearest_center:
+        results = nearest_centers(train, test, drawn)
+    else:
+        results = [classifier(train[0][chosen], train[1][chosen], *test) for chosen in drawn]
+    correct = np.stack([result.predictions == test[1] for result in results]).astype(float)
     last = results[-1]
     spread = float(correct.mean(axis=1).std(ddof=1)) if draws > 1 else 0.0
     choices = {"per_class": per_class, "draws": draws, "spread": spread}
@@ -59,11 +67,13 @@ def label_curve(
 
     ``per_class`` of the last point is the mean over classes, and its interval is the classifier's own.
     """
-    data = (train_h, train_labels, test_h, test_labels)
-    _, available = np.unique(as_numpy(train_labels), return_counts=True)
+    train, test = checked_splits(train_h, train_labels, test_h, test_labels)
+    _, available = np.unique(train[1], return_counts=True)
     known = [count for count in counts if count <= available.min() and count < available.mean()]
-    curve = [few_labels(*data, per_class=count, draws=draws, classifier=classifier, seed=seed) for count in known]
-    everything = classifier(*data)
+    curve = [
+        _over_draws(train, test, per_class=count, draws=draws, classifier=classifier, seed=seed) for count in known
+    ]
+    everything = classifier(*train, *test)
     choices = {**everything.choices, "per_class": float(available.mean()), "draws": 1, "spread": 0.0}
     return *curve, replace(everything, choices=choices)
 

@@ -20,6 +20,11 @@ FILE = "map.safetensors"
 NEIGHBORS = 10
 CLUSTERS = 10  # where no labels say how many groups to look for
 MOST_CLUSTERS = 50
+STARTS, ROUNDS, MOVING = (
+    3,
+    50,
+    10_000,
+)  # of k-means: the tightest of three starts, rounds at most, rows that move centers
 HARDEST = 0.02  # share of the samples whose views are furthest apart
 SAME = 1 - 1e-6  # cosine from which two samples are the same for the encoder
 FINDINGS = ("nothing", "hardest positives", "matched to another sample", "copy of another", "neighbors disagree")
@@ -140,13 +145,42 @@ def positive_similarity(record: Record, rows: np.ndarray) -> np.ndarray | None:
 
 def _clusters(directions: np.ndarray, labels: np.ndarray | None) -> tuple[np.ndarray, tuple[str, ...]]:
     """Groups by k-means on directions, as many as there are classes, numbered from the largest."""
-    from sklearn.cluster import MiniBatchKMeans
-
     classes = CLUSTERS if labels is None else len(np.unique(labels[labels >= 0])) or CLUSTERS
     count = min(max(2, classes), MOST_CLUSTERS, len(np.unique(directions, axis=0)))
-    found = MiniBatchKMeans(count, random_state=0, n_init=3).fit_predict(directions)
+    found = min((_k_means(directions, count, seed=start) for start in range(STARTS)), key=lambda pair: pair[1])[0]
     order = np.argsort(-np.bincount(found, minlength=count), kind="stable")
     return np.argsort(order)[found], tuple(f"cluster {number + 1}" for number in range(count))
+
+
+def _k_means(x: np.ndarray, count: int, *, seed: int) -> tuple[np.ndarray, float]:
+    """Lloyd's rounds from centers drawn far apart: the nearest center of each row, and the sum of squared distances.
+
+    Of many rows a draw moves the centers. Arthur & Vassilvitskii (2007), k-means++.
+    """
+    generator = np.random.default_rng(seed)
+    rows = x if len(x) <= MOVING else x[generator.permutation(len(x))[:MOVING]]
+    centers, apart = rows[generator.integers(len(rows))][None], np.full(len(rows), np.inf)
+    while len(centers) < count:
+        apart = np.minimum(apart, np.square(rows - centers[-1]).sum(axis=1))
+        chances = apart / apart.sum() if apart.sum() else None
+        centers = np.vstack([centers, rows[generator.choice(len(rows), p=chances)]])
+    member = np.full(len(rows), -1)
+    for _ in range(ROUNDS):
+        before, member = member, _nearest(rows, centers)[0]
+        if np.array_equal(before, member):
+            break
+        kept = [rows[member == number] for number in range(count)]
+        centers = np.stack(
+            [own.mean(axis=0) if len(own) else center for own, center in zip(kept, centers, strict=True)]
+        )
+    found, squares = _nearest(x, centers)
+    return found, float(squares.sum())
+
+
+def _nearest(x: np.ndarray, centers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The nearest center of each row, and the squared distance less the row's own square."""
+    squares = np.square(centers).sum(axis=1) - 2 * x @ centers.T
+    return squares.argmin(axis=1), squares.min(axis=1)
 
 
 def _findings(

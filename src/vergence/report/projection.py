@@ -1,16 +1,17 @@
 """Maps of the plane: rows of PROJECTIONS, of which the one that keeps most neighbors is shown.
 
-``neighbor_map`` is PaCMAP, written here with numpy alone; UMAP and openTSNE are tried too where they are installed.
+``neighbor_map`` is PaCMAP, written here with numpy alone, as t-SNE is for few rows; UMAP and openTSNE are tried too
+where they are installed.
 """
 
 import importlib.util
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from vergence.report.embedding import Points, Projection, nearest, preserved_neighbors, principal_plane
+from vergence.report.tsne import FROM_A_MAP, FROM_NOTHING, tsne_map
 from vergence.tables import Table
 
 Rows = Float[np.ndarray, "n d"]
@@ -55,31 +56,28 @@ def umap(h: Rows, told: Told | None = None) -> Points:
 
 
 def tsne(h: Rows, told: Told | None = None, *, start: Points | None = None) -> Points:
-    """t-SNE: openTSNE where it is installed, else scikit-learn's, which is slow, so for small sets only.
+    """t-SNE: openTSNE where it is installed, else our own of all pairs, which is for small sets only.
 
-    From a map that holds groups together already, early exaggeration has nothing left to do: half of the steps keep as
-    many neighbors as all of them (digits .60, a run on CIFAR-10 .47), and so do coarser sums of far points and two
-    thirds of the near ones.
+    From a map that holds groups together already, early exaggeration has nothing left to do: 80 steps keep as many
+    neighbors as scikit-learn's 250 (digits .60, a run on CIFAR-10 .48), and so do two thirds of the near points.
 
     References:
         van der Maaten & Hinton (2008), JMLR 9; Policar, Strazar & Zupan (2024), J. Stat. Softw. 109 (3).
     """
+    x = _components(h)
     if importlib.util.find_spec("openTSNE") is not None:
         from openTSNE import TSNE
 
-        return np.asarray(TSNE(random_state=0).fit(_components(h)), dtype=np.float32)
-    from sklearn.manifold import TSNE as Slow
-
-    options: dict[str, Any] = {"max_iter": 500}
-    if start is not None:
-        begun = (1e-4 / max(float(start[:, 0].std()), 1e-12) * start).astype(np.float32)
-        options = {"max_iter": 250, "init": begun, "early_exaggeration": 1.0, "perplexity": 20.0}
-    made = Slow(random_state=0, angle=1.0, **options).fit_transform(_components(h))
-    return np.asarray(made, dtype=np.float32)
+        return np.asarray(TSNE(random_state=0).fit(x), dtype=np.float32)
+    begun = x[:, :2] if start is None else start
+    begun = 1e-4 / max(float(begun[:, 0].std()), 1e-12) * begun
+    if start is None:
+        return tsne_map(x, begun, perplexity=30.0, phases=FROM_NOTHING)
+    return tsne_map(x, begun, perplexity=20.0, phases=FROM_A_MAP)
 
 
 PROJECTIONS = Table("projection", {"PaCMAP": neighbor_map, "UMAP": umap, "t-SNE": tsne})
-SLOW = 2000  # rows up to which scikit-learn's t-SNE takes seconds
+SLOW = 2000  # rows up to which t-SNE of all pairs takes a second or two
 LEAST_ROWS = 60  # below, a neighbor is a sixth of everything and the principal plane says all
 
 

@@ -42,7 +42,8 @@ def settled(parts: Assembled) -> tuple[Assembled, str]:
         return parts, ""
     number = chosen(took)
     if parts.config.compute.threads == 0:
-        return parts, "" if number == torch.get_num_threads() else advice(took, number)
+        now = torch.get_num_threads()
+        return parts, "" if number == now else advice(took, number, now=now)
     compute = replace(parts.config.compute, threads=number)
     return replace(parts, config=replace(parts.config, compute=compute)), sentence(took, number)
 
@@ -101,9 +102,10 @@ def sentence(took: Mapping[int, float], number: int) -> str:
     return f"Threads: {number}, since a step takes {times(took)}. --compute.threads or OMP_NUM_THREADS name another."
 
 
-def advice(took: Mapping[int, float], number: int) -> str:
-    """What would have been chosen."""
-    return f"A step takes {times(took)} threads: --compute.threads {number} would be faster."
+def advice(took: Mapping[int, float], number: int, *, now: int) -> str:
+    """What would have been chosen, and what for."""
+    what_for = "be faster" if took[number] < took[now] else "hardly be slower and leave cores to others"
+    return f"A step takes {times(took)} threads: --compute.threads {number} would {what_for}."
 
 
 def times(took: Mapping[int, float]) -> str:

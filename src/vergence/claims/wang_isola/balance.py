@@ -62,7 +62,9 @@ def weights_give_an_inverted_u(laboratory: Laboratory) -> Outcome:
     words = (
         f"accuracy of the output {stated(cells[0.0], OUTPUT)} with uniformity alone, {stated(cells[peak], OUTPUT)} at "
         f"the best ratio {ratio(peak)}, {stated(alone, OUTPUT)} with alignment alone, where the average potential is "
-        f"{stated(alone, 'potential')} and the probe scales up what remains; {_collapse(cells)}"
+        f"{stated(alone, 'potential')} and the probe scales up what remains; {_collapse(cells)}; accuracy of the "
+        f"representation at these weights {mean(cells[0.0], REPRESENTATION):.3f}, "
+        f"{mean(cells[peak], REPRESENTATION):.3f} and {mean(alone, REPRESENTATION):.3f}"
     )
     across = "share of alignment in the weights (5 to 1 is 0.83)"
     accuracy = {name: {x: column(rows, key) for x, rows in cells.items()} for name, key in LAYERS.items()}
