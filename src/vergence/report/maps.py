@@ -20,11 +20,8 @@ FILE = "map.safetensors"
 NEIGHBORS = 10
 CLUSTERS = 10  # where no labels say how many groups to look for
 MOST_CLUSTERS = 50
-STARTS, ROUNDS, MOVING = (
-    3,
-    50,
-    10_000,
-)  # of k-means: the tightest of three starts, rounds at most, rows that move centers
+STARTS, ROUNDS = 3, 50  # of k-means, of which the tightest wins; rounds at most
+MOVING = 10_000  # rows that move centers; the others only join the nearest
 HARDEST = 0.02  # share of the samples whose views are furthest apart
 SAME = 1 - 1e-6  # cosine from which two samples are the same for the encoder
 FINDINGS = ("nothing", "hardest positives", "matched to another sample", "copy of another", "neighbors disagree")
