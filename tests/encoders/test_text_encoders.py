@@ -137,6 +137,11 @@ def test_the_most_common_tokens_have_columns_of_their_own():
     assert encoder.width == 6
 
 
+def test_all_other_tokens_share_a_third_of_the_columns():
+    encoder = made("bag", plain=1.0, common=6)  # before texts were seen, the lowest numbers are the most common
+    assert encoder.own.column.tolist()[:9] == [6, 0, 1, 2, 3, 4, 5, 4, 5]
+
+
 def test_columns_of_common_tokens_are_kept_with_the_weights():
     encoder, again = made("bag", plain=1.0, common=3), made("bag", plain=1.0, common=3)
     encoder.own.measure(torch.arange(50), 99)
@@ -147,7 +152,7 @@ def test_columns_of_common_tokens_are_kept_with_the_weights():
 
 @pytest.mark.parametrize("options", [{"common": 5}, {"common": 50, "plain": 1.0}, {"common": -1, "plain": 1.0}])
 def test_a_bag_with_columns_for_tokens_that_there_are_not_is_refused(options):
-    with pytest.raises(ValueError, match="common"):
+    with pytest.raises(ValueError, match=r"multiplied by plain|1 to 49 of 50 tokens"):
         made("bag", **options)
 
 

@@ -8,6 +8,7 @@ from torch.nn import functional
 
 PADDING = 0
 VOCABULARY = 32768  # tokens where neither the data nor the options say how many: hashed words
+SHARED = 3  # a third of the columns of common tokens is shared by all others
 OPENING = 2  # tokens that a text begins with: "how many", "what is"
 LEAST = 1e-2  # an inverse document frequency of a token that every text holds would be 0, which has no logarithm
 
@@ -48,34 +49,40 @@ class TokenVectors(nn.Module):
 
 
 class OwnColumns(nn.Module):
-    """A column of its own for each of the most common tokens: the share of a text that each of them is.
+    """A column of its own for each of the most common tokens; what a text has of them, and nothing learned.
 
-    Which tokens these are is known once :meth:`measure` saw the texts; before, they are those with the lowest numbers.
+    Of ``count`` columns the last ``shared`` are dealt out to all other tokens in turn, by how common they are; with
+    none, the others have no column. Which tokens are common is known once :meth:`measure` saw the texts; before, they
+    are those with the lowest numbers.
     """
 
     column: Tensor  # of each token; the one behind the last for tokens that have none
 
-    def __init__(self, vocabulary: int, count: int):
+    def __init__(self, vocabulary: int, count: int, *, shared: int = 0):
         super().__init__()
         if not 0 < count < vocabulary:
-            raise ValueError(f"common is {count}, but of {vocabulary} tokens 1 to {vocabulary - 1} can have a column.")
-        self.vocabulary, self.count = vocabulary, count
-        column = torch.full((vocabulary,), count)
-        column[PADDING + 1 : PADDING + 1 + count] = torch.arange(count)
-        self.register_buffer("column", column)
+            raise ValueError(
+                f"1 to {vocabulary - 1} of {vocabulary} tokens can have columns of their own, not {count}."
+            )
+        self.vocabulary, self.count, self.shared = vocabulary, count, shared
+        self.register_buffer("column", torch.empty(vocabulary, dtype=torch.int64))
+        self._deal(torch.arange(PADDING + 1, vocabulary))
 
     @torch.no_grad()
     def measure(self, counts: Tensor, texts: int) -> None:
-        """Give the tokens that occur in most texts their columns, the most common the first."""
-        counts = counts.clone()
-        counts[PADDING] = -1
+        """Deal out the columns by how many texts each token occurs in, to the most common the first."""
+        order = counts.argsort(descending=True, stable=True)
+        self._deal(order[order != PADDING])
+
+    def _deal(self, order: Tensor) -> None:
+        rank = torch.arange(len(order), device=order.device)
+        own = self.count - self.shared
+        others = own + (rank - own) % self.shared if self.shared else torch.full_like(rank, self.count)
         self.column.fill_(self.count)
-        self.column[counts.argsort(descending=True, stable=True)[: self.count]] = torch.arange(
-            self.count, device=self.column.device
-        )
+        self.column[order] = torch.where(rank < own, rank, others).to(self.column.device)
 
     def forward(self, present: Tensor, row: Tensor, amount: Tensor, rows: int) -> Tensor:
-        """The sum of the amounts of each token with a column, in each of so many rows."""
+        """The sum of the amounts of the tokens of each column, in each of so many rows."""
         columns = self.count + 1
         found = torch.zeros(rows * columns, dtype=amount.dtype, device=amount.device)
         return found.index_add_(0, row * columns + self.column[present], amount).view(rows, columns)[:, : self.count]
@@ -85,9 +92,9 @@ class Bag(nn.Module):
     """The mean of weighted token vectors over the tokens that are not padding; nothing is computed for padding.
 
     With ``plain``, so many times what has no weights stands beside it: the mean of the same vectors, or, with
-    ``common``, the shares of so many common tokens, times the length of a token vector before training; with
-    ``opening``, those of so many once more, among the first two tokens of a text alone. With ``once``, a token counts
-    once in a text, however often it stands there.
+    ``common``, the shares of tokens in so many columns, times the length of a token vector before training; with
+    ``opening``, those of so many common tokens once more, among the first two tokens of a text alone. With ``once``, a
+    token counts once in a text, however often it stands there.
     """
 
     def __init__(
@@ -104,9 +111,9 @@ class Bag(nn.Module):
     ):
         super().__init__()
         if (common or opening) and not plain:
-            raise ValueError("The columns of common tokens are multiplied by plain, which is 0: give plain too.")
+            raise ValueError("Columns of common tokens are multiplied by plain, which is 0: give plain too.")
         self.tokens = TokenVectors(vocabulary, width, std=std, weighted=weighted)
-        self.own = OwnColumns(vocabulary, common) if common else None
+        self.own = OwnColumns(vocabulary, common, shared=common // SHARED) if common else None
         self.opening = OwnColumns(vocabulary, opening) if opening else None
         self.length = std * width**0.5
         self.width = width + (common or width * bool(plain)) + opening
@@ -208,9 +215,10 @@ def bag(
 
     Weights serve similarity, and take from classifiers what common words say: with ``plain``, the mean without weights
     stands beside the weighted one, multiplied by it, and the representation is twice as wide. Where the tokens are many
-    times the columns, classifiers cannot tell them apart: with ``common``, so many of the most common tokens have a
-    column of their own in the place of the plain mean, and with ``opening`` so many have another one that counts them
-    among the first two tokens of a text. With ``once``, a word that is said again adds nothing, as in BM25 with k1 = 0.
+    times the columns, classifiers cannot tell them apart: with ``common``, so many columns stand in the place of the
+    plain mean, two thirds of them for one of the most common tokens each and a third that all others share, and with
+    ``opening`` so many common tokens have another one that counts them among the first two tokens of a text. With
+    ``once``, a word that is said again adds nothing, as in BM25 with k1 = 0.
 
     References:
         Arora et al. (2017), A simple but tough-to-beat baseline for sentence embeddings.
