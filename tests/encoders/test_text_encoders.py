@@ -150,9 +150,14 @@ def test_columns_of_common_tokens_are_kept_with_the_weights():
     torch.testing.assert_close(again(x), encoder(x))
 
 
-@pytest.mark.parametrize("options", [{"common": 5}, {"common": 50, "plain": 1.0}, {"common": -1, "plain": 1.0}])
-def test_a_bag_with_columns_for_tokens_that_there_are_not_is_refused(options):
-    with pytest.raises(ValueError, match=r"multiplied by plain|1 to 49 of 50 tokens"):
+def test_a_small_vocabulary_has_fewer_columns():
+    encoder = made("bag", plain=1.0, common=80, opening=90)
+    assert encoder(torch.randint(1, 50, (4, 5))).shape == (4, encoder.width) == (4, 256 + 49 + 49)
+
+
+@pytest.mark.parametrize("options", [{"common": 5}, {"opening": 5}, {"common": -1, "plain": 1.0}])
+def test_columns_that_would_be_empty_are_refused(options):
+    with pytest.raises(ValueError, match=r"multiplied by plain|counted from 0"):
         made("bag", **options)
 
 

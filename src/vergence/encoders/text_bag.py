@@ -113,6 +113,9 @@ class Bag(nn.Module):
         if (common or opening) and not plain:
             raise ValueError("Columns of common tokens are multiplied by plain, which is 0: give plain too.")
         self.tokens = TokenVectors(vocabulary, width, std=std, weighted=weighted)
+        if min(common, opening) < 0:
+            raise ValueError(f"Columns are counted from 0, but common is {common} and opening {opening}.")
+        common, opening = min(common, vocabulary - 1), min(opening, vocabulary - 1)  # padding has none
         self.own = OwnColumns(vocabulary, common, shared=common // SHARED) if common else None
         self.opening = OwnColumns(vocabulary, opening) if opening else None
         self.length = std * width**0.5
