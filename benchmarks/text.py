@@ -54,7 +54,8 @@ RECIPES = {
     # gave 77.0 and 77.4 on STS-B dev, 81.4 and 81.5 on MPQA, by a quarter of the books.
     "bag": {
         **ALIGN, "encoder": "bag", "objective": HALF, "optim": {"learning_rate": 5e-3, "warmup": 0.1},
-        "data": f"{NEXT},vocabulary=4096", "backbone": {"width": 512, "plain": 2.0, "once": True},
+        "data": f"{NEXT},vocabulary=4096",
+        "backbone": {"width": 512, "plain": 3.0, "once": True, "common": 1536, "opening": 256},
     },
     "bag as prescribed": {**ALIGN, "encoder": "bag", "objective": HALF, "optim": {"learning_rate": 5e-3}},
     "gru align + uniform": {

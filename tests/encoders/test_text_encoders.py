@@ -80,6 +80,20 @@ def test_only_rows_of_the_batch_have_a_gradient():
     assert gradient.coalesce().indices()[0].tolist() == [3, 4, 9]
 
 
+def test_gradients_of_a_bag_are_those_of_the_mean_written_out():
+    encoder, x = made("bag", width=4, plain=2.0, std=0.5).double().train(), torch.randint(1, 50, (6, 9))
+    outer = torch.randn(6, 8, dtype=torch.float64)
+    vectors, log_weight = encoder.tokens.vectors.weight, encoder.tokens.log_weight
+    given = [each.detach().clone().requires_grad_() for each in (vectors, log_weight)]
+    read = given[0][x]
+    expected = torch.cat([(read * given[1][x].exp()).mean(1), 2 * read.mean(1)], 1)
+    torch.testing.assert_close(encoder(x), expected)
+    (expected * outer).sum().backward()
+    (encoder(x) * outer).sum().backward()
+    torch.testing.assert_close(vectors.grad.to_dense(), given[0].grad)
+    torch.testing.assert_close(log_weight.grad, given[1].grad)
+
+
 def test_pooling_takes_the_state_it_names():
     states, real = torch.arange(12.0).view(2, 3, 2), torch.tensor([[True, True, False], [True, True, True]])
     assert pooled(states, real, "first").tolist() == [[0, 1], [6, 7]]
@@ -108,3 +122,48 @@ def test_special_tokens_stand_around_each_text():
 def test_a_transformer_that_cannot_be_built_is_refused(options):
     with pytest.raises(ValueError, match=r"median|spiral|multiple of twice"):
         made("transformer", **options)
+
+
+def test_the_most_common_tokens_have_columns_of_their_own():
+    encoder = made("bag", width=4, std=0.5, plain=2.0, common=2)
+    counts = torch.zeros(50, dtype=torch.int64)
+    counts[[0, 9, 7]] = torch.tensor([60, 30, 20])
+    for part in (encoder.tokens, encoder.own):
+        part.measure(counts, 60)
+    tokens = torch.tensor([[7, 7, 9, 3, 0], [5, 0, 0, 0, 0]])
+    scale = 2.0 * 0.5 * 4**0.5  # plain x the length of a vector before training
+    torch.testing.assert_close(encoder(tokens)[:, 4:], scale * torch.tensor([[1 / 4, 2 / 4], [0.0, 0.0]]))
+    torch.testing.assert_close(encoder.table(50)[torch.tensor([7, 7, 9, 3])].mean(0), encoder(tokens)[0])
+    assert encoder.width == 6
+
+
+def test_all_other_tokens_share_a_third_of_the_columns():
+    encoder = made("bag", plain=1.0, common=6)  # before texts were seen, the lowest numbers are the most common
+    assert encoder.own.column.tolist()[:9] == [6, 0, 1, 2, 3, 4, 5, 4, 5]
+
+
+def test_columns_of_common_tokens_are_kept_with_the_weights():
+    encoder, again = made("bag", plain=1.0, common=3), made("bag", plain=1.0, common=3)
+    encoder.own.measure(torch.arange(50), 99)
+    again.load_state_dict(encoder.state_dict())
+    x = torch.randint(1, 50, (4, 5))
+    torch.testing.assert_close(again(x), encoder(x))
+
+
+def test_a_small_vocabulary_has_fewer_columns():
+    encoder = made("bag", plain=1.0, common=80, opening=90)
+    assert encoder(torch.randint(1, 50, (4, 5))).shape == (4, encoder.width) == (4, 256 + 49 + 49)
+
+
+@pytest.mark.parametrize("options", [{"common": 5}, {"opening": 5}, {"common": -1, "plain": 1.0}])
+def test_columns_that_would_be_empty_are_refused(options):
+    with pytest.raises(ValueError, match=r"multiplied by plain|counted from 0"):
+        made("bag", **options)
+
+
+def test_columns_of_the_opening_count_the_first_two_tokens_alone():
+    encoder = made("bag", width=4, std=0.5, plain=1.0, common=3, opening=2, once=True)
+    tokens = torch.tensor([[9, 2, 1, 1, 2], [2, 2, 5, 0, 0], [1, 0, 0, 0, 0]])
+    found = encoder(tokens)[:, -2:]  # before texts were seen, tokens 1 and 2 have the columns; distinct: 3, 2 and 1
+    torch.testing.assert_close(found, torch.tensor([[0.0, 1 / 3], [0.0, 2 / 2], [1.0, 0.0]]))
+    assert not encoder.is_mean

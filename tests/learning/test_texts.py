@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 
 from vergence import train
 from vergence.config import Optim
-from vergence.learning import LEARNERS, Problem
+from vergence.learning import LEARNERS, Problem, rows
 from vergence.learning.loop import by_length, gradient
 from vergence.learning.optimizers import optimizer
-from vergence.learning.rows import WithRows
+from vergence.learning.rows import RowAdam, WithRows
 from vergence.methods import METHODS
 from vergence.objectives import info_nce
 from vergence.runs.run import Run
@@ -149,3 +150,18 @@ def test_a_method_that_takes_no_negatives_says_so(tmp_path):
     (tmp_path / "a.tsv").write_text(lines)
     with pytest.raises(ValueError, match="align_uniform takes no explicit negatives, and the data has 1"):
         train(data=f"pairs:{tmp_path}/a.tsv", method="align_uniform", run=tmp_path / "run", quiet=True)
+
+
+def test_rows_are_moved_as_torch_moves_them_in_parts_or_at_once(monkeypatch):
+    monkeypatch.setattr(rows, "ROWS", 3)
+    start = torch.randn(20, 4, dtype=torch.float64)
+    ours, theirs = (torch.nn.Parameter(start.clone()) for _ in range(2))
+    steps = (RowAdam([ours], lr=1e-2), torch.optim.SparseAdam([theirs], lr=1e-2))
+    for _ in range(4):
+        read, outer = torch.randint(20, (11,)), torch.randn(11, 4, dtype=torch.float64)
+        for weight, step in zip((ours, theirs), steps, strict=True):
+            (functional.embedding(read, weight, sparse=True) * outer).sum().backward()
+            step.step()
+            step.zero_grad()
+    torch.testing.assert_close(ours, theirs, rtol=1e-14, atol=1e-14)
+    assert steps[0].state_dict()["state"][0].keys() == steps[1].state_dict()["state"][0].keys()

@@ -56,6 +56,8 @@ GLOSSARY = {
     "vocabulary": "number of different tokens, padding included; 0 for as many as the tokenizer has",
     "embedding": "width of a token's embedding",
     "plain": "what the mean without weights, beside the weighted one, is multiplied by; 0 leaves it out",
+    "common": "columns in the place of the mean without weights: one for a common token each, a third for all others",
+    "opening": "how many have another column, which counts them among the first two tokens of a text",
     "weighted": "give each token a learned weight that starts at its inverse document frequency",
     "once": "count a token that a text holds several times only once",
     "pooling": "which states are the representation: mean, first or last",

@@ -109,7 +109,7 @@ def write_folder(
         return _write_transformer(path, encoder, tokens, length)
     if not tokens.content:
         raise ValueError("Hashed tokens have no tokenizer.json, which the folder needs: train with tokens=wordpiece.")
-    if isinstance(encoder, Bag) and not encoder.once:  # the library counts every token
+    if isinstance(encoder, Bag) and encoder.is_mean:
         return _write_static(path, encoder, tokens, length)
     count = 2 if isinstance(encoder, SideBySide) else 1
     write_own(path, encoder, tokens, {"encoder": name, "options": options, "length": length, "count": count})

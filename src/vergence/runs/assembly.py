@@ -18,7 +18,7 @@ from vergence.data.pairs import with_negatives
 from vergence.data.samples import Kind, Sharded
 from vergence.data.text import tokens_for
 from vergence.data.tokens import Tokens
-from vergence.encoders.text_bag import TokenVectors
+from vergence.encoders.text_bag import OwnColumns, TokenVectors
 from vergence.learning import LEARNERS, Problem, collectives, loop
 from vergence.learning.context import SideBySide
 from vergence.learning.norm import share_statistics
@@ -289,8 +289,8 @@ def _check_reads(encoder: str, samples: Samples) -> None:
 def _weighted(backbone: nn.Module, samples: Samples) -> nn.Module:
     """The encoder, its tokens weighted by how rare they are in the data, where it weights them."""
     for module in backbone.modules():
-        if isinstance(module, TokenVectors) and hasattr(samples.x, "document_counts"):
-            counts, texts = samples.x.document_counts(len(module.log_weight))
+        if isinstance(module, TokenVectors | OwnColumns) and hasattr(samples.x, "document_counts"):
+            counts, texts = samples.x.document_counts(module.vocabulary)
             module.measure(counts, texts)
     return backbone
 

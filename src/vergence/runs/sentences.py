@@ -23,7 +23,7 @@ from vergence.data.pairs import Scored, scored
 from vergence.data.ragged import Ragged
 from vergence.data.text import TextHeader
 from vergence.data.tokens import Tokens
-from vergence.encoders.text_bag import TokenVectors
+from vergence.encoders.text_bag import OwnColumns, TokenVectors
 from vergence.evaluation.sentences import Measure, classification, retrieval, sts
 from vergence.evaluation.words import WordCounts
 from vergence.objectives import alignment, uniformity
@@ -120,7 +120,7 @@ def untrained(config: Config, recipe: Any, facts: Mapping[str, Any], stored: Map
     stand_in = Samples(torch.zeros(2, *facts["shape"], dtype=torch.int64), "text")
     made = assembly.whole_encoder(config, stand_in, recipe)
     for part in made.modules():
-        if isinstance(part, TokenVectors) and len(stored["token_counts"]) == len(part.log_weight):
+        if isinstance(part, TokenVectors | OwnColumns) and len(stored["token_counts"]) == part.vocabulary:
             part.measure(stored["token_counts"], int(stored["token_texts"]))
     return made
 
