@@ -26,9 +26,7 @@ CERTAIN = 2.6  # standard errors: of one model no more than one in 200
 # Where class means do not show, or are fewer than MANY, which clusters of one model may put in different directions:
 # hardly a neighbor across (SEVERED), hardly a common direction, and no row in doubt.
 MANY, ALIEN, NO_DOUBT = 4, 0.1, 0.9
-OF_CLASSES = (
-    0.8  # Cramer's V of a split and the classes, from which the rows of one model have fallen into their classes
-)
+OF_CLASSES = 0.8  # Cramer's V of a split and the classes, from which rows have fallen into their classes
 OPPOSED = -0.2  # shared directions, below which the groups are one cloud that was cut where it is wide in two ways
 LESS = 0.5  # what neighbors from the other group know of classes, over what those of the own group know
 WIDE = 128  # strongest directions that are compared: covariances of more columns would take seconds
