@@ -16,7 +16,8 @@ from statistics import NormalDist
 
 from vergence import tables
 from vergence.claims import CLAIMS as ROWS
-from vergence.claims.evidence import ERROR, Contrast
+from vergence.claims.evidence import Contrast
+from vergence.claims.laboratory import LOOKS
 from vergence.claims.reproduction import upgraded
 from vergence.methods import METHODS
 
@@ -172,8 +173,8 @@ def to_decide(row) -> tuple[int, float]:
 
 
 def seeds_for(each, contrasts: int) -> int:
-    """Seeds with which a difference as large as the measured one is decided with a power of .8, at three looks."""
-    error = ERROR / 3 / (contrasts if each["mean"] < each["margin"] else 1)
+    """Seeds with which a difference as large as the measured one is decided with a power of .8, at the last look."""
+    error = list(LOOKS.values())[-1] / (contrasts if each["mean"] < each["margin"] else 1)
     apart = abs(each["mean"] - each["margin"]) / (each["error"] * each["n"] ** 0.5)
     normal = NormalDist()
     return min(

@@ -14,8 +14,8 @@ import pytest
 from scipy import stats
 
 from vergence.claims import CLAIMS, Claim, Laboratory, Outcome
-from vergence.claims.evidence import Contrast, by_subject, contrast, decision, in_words, pooled
-from vergence.claims.laboratory import SCALES
+from vergence.claims.evidence import ERROR, Contrast, by_subject, contrast, decision, in_words, pooled
+from vergence.claims.laboratory import LOOKS, SCALES
 from vergence.claims.reproduction import CheckedClaim, found, upgraded
 
 
@@ -113,24 +113,25 @@ def with_noise(effect, spread=1.0):
 
 @pytest.mark.parametrize(
     ("effect", "spread", "verdict", "looks"),
-    [(10.0, 0.5, "confirmed", [2]), (-10.0, 0.5, "contradicted", [2]), (0.1, 1.0, "undecided", [8])],
+    [(10.0, 0.5, "confirmed", [2]), (-10.0, 0.5, "contradicted", [2]), (0.1, 1.0, "undecided", [16])],
 )
 def test_seeds_are_added_until_the_claim_is_decided(effect, spread, verdict, looks, tmp_path):
     row, looked = with_noise(effect, spread)
     finding = found(row, Laboratory(tmp_path, "medium"))
     assert finding.verdict == verdict
     assert looked[-1] == looks[-1]
-    assert looked == [2, 4, 8][: len(looked)]
+    assert looked == [2, 4, 8, 16][: len(looked)]
     assert finding.seeds == looks[-1]
     assert finding.evidence[0]["n"] == looks[-1]
 
 
-def test_looking_three_times_errs_no_more_often_than_once():
-    generator, wrong = np.random.default_rng(2), 0
-    for _ in range(1000):
-        values = generator.normal(size=8)
-        wrong += any(decision([Contrast("", tuple(values[:n]))], error=0.05 / 3) == "confirmed" for n in (3, 5, 8))
-    assert wrong / 1000 < 0.07
+def test_looking_four_times_errs_no_more_often_than_is_accepted():
+    values = np.random.default_rng(2).normal(size=(200_000, max(LOOKS)))
+    wrong = np.zeros(len(values), bool)
+    for n, share in LOOKS.items():
+        seen = values[:, :n]
+        wrong |= stats.t.sf(seen.mean(1) / (seen.std(1, ddof=1) / n**0.5), n - 1) <= share
+    assert wrong.mean() == pytest.approx(ERROR, abs=4 * (ERROR / len(values)) ** 0.5)
 
 
 def test_a_claim_that_takes_too_long_is_undecided_and_says_why(tmp_path):

@@ -97,12 +97,12 @@ def found(row: Claim, laboratory: Laboratory) -> CheckedClaim:
 def decided(row: Claim, laboratory: Laboratory) -> tuple[Outcome, float]:
     """Run a training claim with more and more seeds until its contrasts decide it; and the error of each look.
 
-    The accepted error is shared equally among the looks (Bonferroni), so that looking often decides nothing by itself.
-    A look has no more seeds than the budget pays for. Trials are kept one by one: what was killed goes on where it was.
+    The accepted error is shared among the looks, so that looking often decides nothing by itself. A look has no more
+    seeds than the budget pays for. Trials are kept one by one: what was killed goes on where it was.
     """
-    looks = laboratory.scale.looks or (laboratory.scale.seeds,)
-    error, outcome, seen = ERROR / len(looks), None, 0
-    for wanted in looks:
+    looks = laboratory.scale.looks or {laboratory.scale.seeds: ERROR}
+    outcome, error, seen = None, ERROR, 0
+    for wanted, share in looks.items():
         seeds = laboratory.affordable(wanted) if seen else wanted
         if seeds <= seen:
             break
@@ -115,7 +115,7 @@ def decided(row: Claim, laboratory: Laboratory) -> tuple[Outcome, float]:
                 False, f"nothing with {seeds} seeds", undecidable=f"{stop}, before {seeds} seeds."
             )
             break
-        seen, outcome = seeds, replace(outcome, contrasts=pooled(outcome.contrasts))
+        seen, error, outcome = seeds, share, replace(outcome, contrasts=pooled(outcome.contrasts))
         if row.verdict(outcome, error=error) != "undecided" or not outcome.contrasts or outcome.undecidable:
             break
     assert outcome is not None
