@@ -67,7 +67,7 @@ def group_verdict(findings: tuple[Finding, ...], about: About, *, examined: bool
     """What is wrong with the rows, with pairs and labels, or with the learning; or that nobody could look."""
     missing = {"rows": "rows", "pairs": "labels or second views", "learning": "objective and views of a training run"}
     if not examined:
-        return Verdict("not examined", f"Not examined: there are no {missing[about]}.")
+        return Verdict("not examined", f"There are no {missing[about]}.")
     own = tuple(finding for finding in findings if finding.about == about)
     wrong, unsure = faults_only(own), [finding for finding in own if finding.level == "unknown"]
     if wrong:

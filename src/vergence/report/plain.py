@@ -7,13 +7,10 @@ from vergence.runs.results import Changes, Found, Judged, Layer, Number, Reading
 
 
 def spoken(results: Results) -> Iterator[str]:
-    """Results as lines for a person."""
+    """Results as lines for a person; what one line says, no other repeats."""
     told = worth(results) if results.gains else []
     yield f"{badge(results).upper()}: {' '.join([*told, results.verdict.sentence])}"
-    yield from (f"  - {line}" for line in results.verdict.evidence)
-    for about, verdict in results.verdicts.items():
-        yield f"{about:8} {verdict.label}: {verdict.sentence}"
-    yield from (_finding(found) for found in results.findings if found.level != "unknown")
+    yield from _found(results)
     yield from _reading(results.thermometer)
     for name, number in results.diagnostics.items():
         if number.value is not None:
@@ -32,9 +29,34 @@ def spoken(results: Results) -> Iterator[str]:
         yield f"  with {tuned.labels} ({tuned.count:,} labels): {figures}"
     for proof in results.certificates:
         yield f"  certificate, {proof.verdict}: {proof.statement}: {_known(proof.left)} <= {_known(proof.right)}"
-    yield from (f"  note: {note}" for note in results.notes)
-    for place, advice in enumerate(results.recommendations, 1):
-        yield f"{place}. {advice.sentence} ({advice.measurement}) {advice.override or ''}".rstrip()
+    findings = [found.sentence for found in results.findings]
+    yield from (f"  note: {note}" for note in results.notes if note not in findings)
+    yield from _advice(results, findings)
+
+
+def _advice(results: Results, told: Sequence[str]) -> Iterator[str]:
+    """What to change, numbered, without what was told: sentences of findings, and advice that the verdict gave."""
+    place = 0
+    for advice in results.recommendations:
+        words = advice.sentence
+        for sentence in told:
+            words = words.replace(sentence, "").strip()
+        if advice.override or words not in results.verdict.sentence:
+            place += 1
+            yield f"{place}. {words} ({advice.measurement}) {advice.override or ''}".rstrip()
+
+
+def _found(results: Results) -> Iterator[str]:
+    """The evidence and the findings, each once with its cost, and a word on rows, on pairs and on the learning."""
+    findings = {found.sentence: found for found in results.findings}
+    for line in results.verdict.evidence:
+        yield _finding(findings[line]) if line in findings else f"  - {line}"
+    for about, verdict in results.verdicts.items():
+        why = f": {verdict.sentence}" if verdict.label == "not examined" else ""
+        yield f"{about:9} {verdict.label}{why}"
+    for sentence, found in findings.items():
+        if sentence not in results.verdict.evidence:
+            yield _finding(found)
 
 
 def _sentences(rows: Sequence[Judged]) -> Iterator[str]:
@@ -60,7 +82,8 @@ def cost_and_gain(found: Found) -> str:
 
 def _finding(found: Found) -> str:
     told = cost_and_gain(found)
-    return f"  {found.level} ({found.about}): {found.fault}. {found.sentence}" + (f" ({told})" if told else "")
+    level = "open" if found.level == "unknown" else found.level
+    return f"  - {level}, {found.fault}: {found.sentence}" + (f" ({told})" if told else "")
 
 
 def _reading(reading: Reading | None) -> Iterator[str]:
