@@ -228,6 +228,16 @@ def test_noise_makes_it_finite_again():
     assert math.isfinite(found.nats)
 
 
+@pytest.mark.parametrize(("n", "d", "nats"), [(2000, 2, 6.0), (1000, 3, 5.0), (4000, 1, 5.0)])
+def test_much_information_that_is_finite_is_not_called_infinite(n, d, nats):
+    """A Gaussian pair whose sign is lost knows the sign's entropy less, and neighbors of so few pairs still grow."""
+    pairs = correlated_gaussians(n, d=d, nats=nats)
+    sign = torch.from_numpy(np.random.default_rng(2).choice([-1.0, 1.0], size=(n, 1)))
+    found = estimate(pairs.x, sign * pairs.y)
+    assert nats - 1.5 < found.nats < nats
+    assert found.interval[0] < nats - math.log(2) < found.interval[1]
+
+
 def test_constant_columns_are_left_out_and_a_constant_variable_shares_nothing():
     pairs = correlated_gaussians(500, nats=0.5)
     padded = torch.cat([pairs.x, torch.ones_like(pairs.x)], dim=1)

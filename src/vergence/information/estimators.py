@@ -254,12 +254,9 @@ def entropies(x: Rows, y: Rows, *, reasons: tuple[str, ...] = ()) -> Information
     return Information(nats, interval, math.inf, False, Trust(word, sentence), "entropies", len(x), reasons)
 
 
-def infinite(x: Rows, y: Rows, *, reasons: tuple[str, ...] = ()) -> Information:
-    """The answer for a deterministic relation between continuous variables, whose information is infinite."""
+def infinite(x: Rows, y: Rows, sentence: str, *, reasons: tuple[str, ...] = ()) -> Information:
+    """The answer for a relation without noise between continuous variables; the sentence says how it was noticed."""
     rows = evenly(len(x), MOST_NEIGHBORS)
     low = float(ksg_terms(gaussianized(x[rows]), gaussianized(y[rows])).mean())
-    sentence = (
-        "The relation looks deterministic: then the information is infinite, and any finite answer is an artifact."
-    )
-    ceiling = information_ceiling(len(x))
-    return Information(math.inf, (low, math.inf), ceiling, True, Trust("low", sentence), "none", len(x), reasons)
+    trust = Trust("low", f"{sentence} Any finite answer would be an artifact of the number of pairs.")
+    return Information(math.inf, (low, math.inf), information_ceiling(len(x)), True, trust, "none", len(x), reasons)
