@@ -348,6 +348,15 @@ def test_gaussian_pairs_look_gaussian_at_any_strength_and_spirals_and_students_d
     assert not looks_gaussian(heavy.x.numpy(), heavy.y.numpy())
 
 
+def test_six_clusters_seen_in_many_columns_of_noise_do_not_look_gaussian():
+    generator = np.random.default_rng(0)
+    which, (first, second) = generator.integers(0, 6, 300), 8 * generator.normal(size=(2, 6, 20))
+    x, y = (centers[which] + generator.normal(size=(300, 20)) for centers in (first, second))
+    assert not looks_gaussian(x, y)
+    found = estimate(x, y)
+    assert found.interval[0] < math.log(6) < found.interval[1]
+
+
 def test_turned_columns_hold_a_rotation_by_the_radius():
     pairs = correlated_gaussians(3000, d=3, nats=3.0)
     turned = described(spiral(pairs.x).numpy())[1]
