@@ -77,8 +77,8 @@ def departures(x: RowsX, y: RowsY, *, level: float = 1e-3) -> list[str]:
 
     The squared length of a whitened Gaussian row is n times a beta variable, its mean square is known (Mardia 1970),
     for x and y alone as well, and for the directions in which they correlate, where clusters show among many columns
-    of noise; and its coordinates have kurtosis 3. What y keeps after its regression on x is independent of x. So a dependence that is not linear shows even where it is too strong for any bound; but with few
-    rows many pass.
+    of noise; and its coordinates have kurtosis 3. What y keeps after its regression on x is independent of x. So a
+    dependence that is not linear shows even where it is too strong for any bound; but with few rows many pass.
     """
     from scipy.stats import beta, kstest, norm
 

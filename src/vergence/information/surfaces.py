@@ -13,15 +13,17 @@ from vergence.information.mixtures import Mixture, fitted, starts
 from vergence.types import Square
 
 Column = Float[np.ndarray, " n"]
+Pairs = Float[np.ndarray, "n 2"]
 Places = Float[np.ndarray, "n cells"]
 
 # The grid on which a ratio is tabulated, in deviations of the Gaussianized column; between knots it is linear.
 KNOTS = np.linspace(-3.6, 3.6, 49)
-# A mixture of two columns is fitted to at most so many rows: more change it little.
-MOST_ROWS = 2000
-COMPONENTS = (1, 2, 6, 12)
+# A table is made of at most so many rows: more change it little.
+MOST_ROWS = 8000
+COMPONENTS = (1, 2, 6, 12, 24)
 # Cells on each side of a density in steps; an even number has an edge at the median, where signs change.
-STEPS = (2, 4, 8)
+STEPS = (2, 4, 8, 16)
+ROWS_PER_COMPONENT = 50
 
 
 class Surfaces:
@@ -40,38 +42,38 @@ class Surfaces:
 
 
 def _table(u: Column, v: Column, seed: int) -> tuple[np.ndarray, Callable[[Column], Places]]:
-    """The log ratio of the smooth or stepped density that Schwarz's criterion prefers, and how a value finds its row.
+    """The log ratio of a smooth or stepped density, and how a value finds its row.
 
+    Each kind of density is fitted to the first half of the rows and judged by the second; the best is fitted to all.
     Gaussians are at a loss where a density jumps, as at the signs of a product; steps are at a loss where it bends.
     """
     rows = np.stack([u, v], axis=1)[:: math.ceil(len(u) / MOST_ROWS)]
-    penalty = 0.5 * math.log(len(rows)) / len(rows)
-    best, smooth = -math.inf, None
-    for k in [k for k in COMPONENTS if len(rows) >= 50 * k]:
-        mixture, value = fitted(rows, starts(rows, k, pair=(0, 1), seed=seed)[-1])
-        score = value - penalty * (6 * k - 1)
-        if score > best:
-            best, smooth = score, mixture
-    assert smooth is not None
-    stepped = None
-    normal = float(-0.5 * (rows**2).sum(1).mean()) - math.log(2 * math.pi)  # the columns are Gaussianized
-    for bins in STEPS:
-        table, place = _stepped(u, v, bins)
-        gain = float(np.einsum("nk,kl,nl->n", place(rows[:, 0]), table, place(rows[:, 1])).mean())
-        score = normal + gain - penalty * (bins - 1) ** 2
-        if score > best:
-            best, stepped = score, (table, place)
-    return stepped or (_tabulated(smooth), _hats)
+    first, second = np.array_split(rows, 2)
+    normal = float(-0.5 * (second**2).sum(1).mean()) - math.log(2 * math.pi)  # the columns are Gaussianized
+    sizes = [k for k in COMPONENTS if len(rows) >= ROWS_PER_COMPONENT * k]
+    told = {("smooth", k): float(_mixture(first, k, seed).log_density(second).mean()) for k in sizes}
+    told |= {("stepped", bins): normal + _gain(*_stepped(first, bins), second) for bins in STEPS}
+    kind, size = max(told, key=told.__getitem__)
+    return (_tabulated(_mixture(rows, size, seed)), _hats) if kind == "smooth" else _stepped(rows, size)
 
 
-def _stepped(u: Column, v: Column, bins: int) -> tuple[np.ndarray, Callable[[Column], Places]]:
+def _mixture(rows: Pairs, k: int, seed: int) -> Mixture:
+    return fitted(rows, starts(rows, k, pair=(0, 1), seed=seed)[-1])[0]
+
+
+def _gain(table: np.ndarray, place: Callable[[Column], Places], rows: Pairs) -> float:
+    """The mean log ratio of these rows."""
+    return float(np.einsum("nk,kl,nl->n", place(rows[:, 0]), table, place(rows[:, 1])).mean())
+
+
+def _stepped(rows: Pairs, bins: int) -> tuple[np.ndarray, Callable[[Column], Places]]:
     """The log ratio of counts between quantiles of a normal law, with half a pair more in every cell."""
     edges = ndtri(np.arange(1, bins) / bins)
 
     def place(column: Column) -> Places:
         return np.eye(bins)[np.searchsorted(edges, column)]
 
-    counts = place(u).T @ place(v) + 0.5
+    counts = place(rows[:, 0]).T @ place(rows[:, 1]) + 0.5
     share = counts / counts.sum()
     return np.log(share / share.sum(1, keepdims=True) / share.sum(0)), place
 
