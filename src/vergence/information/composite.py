@@ -162,9 +162,9 @@ def _richer(
         i, j = (list(side) for side in zip(*pairs, strict=True))
         yield Model("surfaces of columns", Surfaces(x.columns[:, i], y.columns[:, j], train, seed=seed))
     if x.radius.shape[1] and y.radius.shape[1]:
-        lengths = [[side.radius[:, [place]] for side in (x, y)] for place in (0, -1)]  # near and far, see Described
-        pair = max(lengths, key=lambda pair: dependence(*(side[train] for side in pair)).item())
-        yield Model("a surface of lengths", Surfaces(*pair, train, seed=seed))
+        lengths = [(x.radius[:, [place]], y.radius[:, [place]]) for place in (0, -1)]  # near and far, see Described
+        left, right = max(lengths, key=lambda pair: dependence(pair[0][train], pair[1][train]).item())
+        yield Model("a surface of lengths", Surfaces(left, right, train, seed=seed))
     if quadratic is not None:
         left, right = (gaussianized(side) for side in quadratic)
         chosen = matched(dependence(left[train], right[train]), most=MOST_VARIATES)
