@@ -62,7 +62,7 @@ COLUMNS = {
     "rank": "effective rank",
     "minutes": "minutes",
 }
-PAGE = Path(__file__).parents[1] / "docs" / "methods_measured.md"
+PAGE = Path(__file__).parents[1] / "docs" / "measured" / "methods.md"
 
 
 def main() -> None:
@@ -221,7 +221,7 @@ def section(place: tuple[str, int], methods: dict[str, Line], *, draw: bool) -> 
     data, epochs = place
     yield f"\n## {data}, {SAMPLES:,} images, {epochs} epochs in batches of {BATCH[data]}\n"
     if RAW in methods:
-        picture = f"figures/methods_{data}.png"
+        picture = f"../figures/methods_{data}.png"
         if draw:
             drawn(methods).savefig(PAGE.parent / picture, dpi=120, facecolor="white")
         yield f"![kNN and linear probe of every method on {data}; the table below has the figures]({picture})\n"

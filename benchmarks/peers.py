@@ -1,4 +1,4 @@
-"""What the objectives and their namesakes elsewhere give on the same tensors: the table of docs/objectives.md.
+"""What the objectives and their namesakes elsewhere give on the same tensors: the table of docs/measured/objectives.md.
 
     sh benchmarks/run.sh benchmarks/peers.py
 

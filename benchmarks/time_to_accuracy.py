@@ -46,7 +46,7 @@ CONFIG = Config(
     epochs=EPOCHS,
 )
 RECORD_TARGETS = (0.42, 0.45, 0.50)
-# The two best methods at 20 epochs in docs/methods_measured.md, with less time.
+# The two best methods at 20 epochs in docs/measured/methods.md, with less time.
 CANDIDATES: dict[str, dict[str, Any]] = {
     "frossl, 12 epochs": {"method": "frossl", "epochs": 12},
     "frossl, batch 128": {"method": "frossl", "epochs": 12, "batch": 128},

@@ -42,7 +42,7 @@ from views_data import OWN, WRONG, write_photos
 DEVELOPMENT = ("cifar10", "digits")
 FRESH = ("mnist", "fashion_mnist", "photos", "photos_apart", "watch_table", "watch", "textures", "vowels", "diamonds")
 TRAIN, TEST, STEPS = 3000, 2000, 300
-BARLOW_WEIGHT = 0.08  # as chosen before on CIFAR-10 for 128 dimensions (docs/concentration.md)
+BARLOW_WEIGHT = 0.08  # as chosen before on CIFAR-10 for 128 dimensions (docs/measured/views.md)
 
 
 @cache

@@ -179,7 +179,7 @@ def _measured(name: str) -> str:
     """The rows of the measured tables that are about a method: one table, a line for each budget."""
     found: dict[tuple[str, ...], list[str]] = {}
     heading, head = "", []
-    for line in (HERE / "methods_measured.md").read_text(encoding="utf-8").splitlines():
+    for line in (HERE / "measured" / "methods.md").read_text(encoding="utf-8").splitlines():
         heading = line.lstrip("# ") if line.startswith("## ") else heading
         head = _cells(line) if line.startswith("| method |") else head
         if re.match(rf"\| `?{name}`? \|", line):
@@ -190,7 +190,7 @@ def _measured(name: str) -> str:
         "\n".join([f"| | {' | '.join(head)} |", "|---|" + "---|" * len(head), *rows, ""])
         for head, rows in found.items()
     ]
-    words = "All of them, with geometry: [every method, measured](../../methods_measured.md)."
+    words = "All of them, with geometry: [every method, measured](../../measured/methods.md)."
     if not told and METHODS[name].views in ("pairs", "dropout"):
         words = "It learns from texts, of which the tables of images say nothing; scores are in [texts](../../text.md)."
     elif not told:

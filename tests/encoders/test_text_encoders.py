@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from vergence.encoders import build
+from vergence.encoders import build, text_bag
 from vergence.encoders.pretrained import with_special
 from vergence.encoders.text_transformer import pooled, rotated
 
@@ -78,6 +78,13 @@ def test_only_rows_of_the_batch_have_a_gradient():
     gradient = encoder.tokens.vectors.weight.grad
     assert gradient.is_sparse
     assert gradient.coalesce().indices()[0].tolist() == [3, 4, 9]
+
+
+@pytest.mark.parametrize("vocabulary", [2**15, 2**15 + 1])
+def test_tokens_are_put_in_rising_order_equal_ones_as_they_stood(vocabulary):
+    tokens = torch.randint(vocabulary, (4096,), generator=torch.Generator().manual_seed(0))
+    tokens[-2:] = tokens[7] = vocabulary - 1
+    assert torch.equal(text_bag._order(tokens, vocabulary), tokens.argsort(stable=True))
 
 
 def test_gradients_of_a_bag_are_those_of_the_mean_written_out():

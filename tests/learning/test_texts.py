@@ -48,6 +48,18 @@ def test_a_learner_gives_its_hard_negatives_to_the_objective():
     torch.testing.assert_close(learner(views), info_nce(z[0], z[1], hard_negatives=z[2], temperature=0.05))
 
 
+@pytest.mark.parametrize("name", ["bag", "bigru"])
+def test_views_of_different_lengths_are_encoded_together_as_they_are_apart(name):
+    from vergence.encoders import build
+    from vergence.learning.pairs import encoded
+
+    torch.manual_seed(0)
+    encoder = build(name, (9,), vocabulary=30).double()
+    views = [torch.randint(1, 30, (6, 4)), torch.randint(1, 30, (6, 7))]
+    for one, view in zip(encoded(encoder, nn.Identity(), views), views, strict=True):
+        torch.testing.assert_close(one, encoder(view))
+
+
 def test_quick_thought_keeps_both_encoders_side_by_side():
     learner = LEARNERS["context"](METHODS["quick_thought"], Problem(encoder=bag, shape=(9,), kind="text"))
     x = torch.randint(1, 30, (6, 4))

@@ -6,7 +6,15 @@ from torch.nn.functional import normalize
 
 from vergence.objectives import pairwise
 from vergence.objectives.gram import squared_scores
-from vergence.objectives.pairwise import contrast, cross_contrast, cross_log_sums, log_mean, log_sums, view_contrast
+from vergence.objectives.pairwise import (
+    contrast,
+    cross_contrast,
+    cross_log_sums,
+    log_mean,
+    log_sums,
+    view_contrast,
+    view_spread,
+)
 
 
 def directions(n, d=4, seed=0):
@@ -31,6 +39,7 @@ def cut(request, monkeypatch):
     """Every way through the kernel, on batches small enough for the plain matrix."""
     if request.param.startswith("tiles"):
         monkeypatch.setattr(pairwise, "CPU_TILE", 5)
+        monkeypatch.setattr(pairwise, "MIRRORED", 2)
         monkeypatch.setattr(pairwise, "KEPT", 100 if "kept" in request.param else 0)
     if request.param == "steep":
         monkeypatch.setattr(pairwise, "CPU_TILE", 5)
@@ -79,6 +88,17 @@ def test_the_log_mean_is_over_distinct_pairs(cut, n):
     same_with_gradient(log_mean(u, temperature=0.3), scores.exp().mean().log(), torch.tensor(1.0).double(), u)
 
 
+@pytest.mark.parametrize("mirrored", [1, 3, 64])
+@pytest.mark.parametrize("n", [2, 3, 7, 13])
+def test_the_spread_of_two_views_is_that_of_their_directions(cut, mirrored, n, monkeypatch):
+    monkeypatch.setattr(pairwise, "MIRRORED", mirrored)
+    z1, z2 = ((3 * directions(n, seed=seed)).detach().requires_grad_() for seed in (0, 1))
+    u1, u2 = normalize(z1, dim=1), normalize(z2, dim=1)
+    spread = sum(((u @ u.T - 1)[~torch.eye(n, dtype=torch.bool)] / 0.3).exp().mean().log() for u in (u1, u2)) / 2
+    dense, weights = torch.stack([(u1 - u2).square().sum(1).mean(), spread]), torch.tensor([1.7, 0.4]).double()
+    same_with_gradient(torch.stack(view_spread(z1, z2, temperature=0.3)), dense, weights, z1, z2)
+
+
 @pytest.mark.parametrize(("m", "k", "d"), [(9, 7, 3), (3, 5, 8)])
 def test_squared_scores_come_from_the_smaller_side(m, k, d):
     z1, z2 = directions(m, d), directions(k, d, seed=1)
@@ -90,6 +110,7 @@ def test_gradients_agree_with_finite_differences():
     assert torch.autograd.gradcheck(lambda u, t: contrast(u, temperature=t), (u, temperature))
     assert torch.autograd.gradcheck(lambda u, v, t: cross_contrast(u, v, temperature=t), (u, v, temperature))
     assert torch.autograd.gradcheck(lambda u, v, t: view_contrast(u, v, temperature=t), (u, v, temperature))
+    assert torch.autograd.gradcheck(lambda u, v: view_spread(u, v, temperature=0.4), (u, v))
     assert torch.autograd.gradcheck(squared_scores, (u, v))
 
 
@@ -106,6 +127,7 @@ def test_a_second_backward_pass_through_a_kept_graph_gives_the_same():
         lambda u: contrast(u, temperature=0.2),
         lambda u: view_contrast(u, u, temperature=0.2),
         lambda u: log_mean(u, temperature=0.2),
+        lambda u: sum(view_spread(u, u.flip(0), temperature=0.2)),
         lambda u: squared_scores(u, u),
     ],
 )

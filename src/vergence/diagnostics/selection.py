@@ -22,7 +22,7 @@ SCORES: dict[str, Callable[[float], float]] = {
     "decay_exponent": lambda value: abs(value - 1),  # Agrawal et al. (2022): near 1 is best
 }
 LEADING = "matching"
-WRONG = (0.23, 0.30)  # shares of pairs that it orders wrongly, over 176 encoders of three kinds (docs/doctor.md)
+WRONG = (0.23, 0.30)  # shares of pairs that it orders wrongly, over 176 encoders (docs/measured/doctor.md)
 # They had two of five pairs or more wrong where they were tested, up to 83 %: shown only beside labels that judge them.
 MISLEADING = ("lidar", "uniformity", "decay_exponent")
 # What runs must have in common to be ranked by any score, and by a loss besides.

@@ -182,7 +182,7 @@ class _WithRows(torch.autograd.Function):
         if not ctx.needs_input_grad[1]:
             return gradient, None, None, None, None
         present, row, weights = ctx.saved_tensors
-        order = present.argsort(stable=True)
+        order = _order(present, ctx.shape[0])
         tokens, times = present[order].unique_consecutive(return_counts=True)
         values = _summed(gradient, row[order], times, weights[order])
         rows = torch.sparse_coo_tensor(tokens[None], values, ctx.shape, is_coalesced=True, check_invariants=False)
@@ -193,6 +193,14 @@ def _summed(table: Tensor, rows: Tensor, counts: Tensor, weights: Tensor) -> Ten
     """Weighted sums of so many rows of a table each."""
     begins = counts.cumsum(0) - counts
     return functional.embedding_bag(rows, table, begins, mode="sum", per_sample_weights=weights)
+
+
+def _order(tokens: Tensor, vocabulary: int) -> Tensor:
+    """The places of tokens in rising order, equal ones as they stood."""
+    if tokens.device.type != "cpu" or vocabulary > 2**15:
+        return tokens.argsort(stable=True)
+    # numpy counts numbers of 16 bits: a twentieth of the time of a comparison of each two.
+    return torch.from_numpy(tokens.short().numpy().argsort(kind="stable"))
 
 
 def _distinct(tokens: Tensor) -> Tensor:

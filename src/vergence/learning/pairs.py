@@ -50,11 +50,14 @@ def without_negatives(outputs: Sequence[Tensor], count: int) -> tuple[list[Tenso
 def encoded(encoder: nn.Module, head: nn.Module, views: Sequence[Tensor], *, apart: int = 2) -> list[Tensor]:
     """The embedding of every view under the encoder and the head.
 
-    Up to ``apart`` views are encoded one after the other, and batch norm sees one view at a time. More are encoded
+    Up to ``apart`` views are encoded one after the other, and batch norm sees one view at a time; where the encoder
+    packs rows of tokens, which it then treats one by one, in one pass of the encoder all the same. More are encoded
     together: those of one shape in one pass, then all of them in one pass of the head, as SwAV's and DINO's code does.
     Batch norm then takes its statistics over all views of a shape in the encoder, and over all views in the head.
     """
     if len(views) <= apart:
+        if len(views) > 1 and getattr(encoder, "packs", False):
+            return [head(part) for part in encoder(_below(views)).split([len(view) for view in views])]
         return [head(encoder(view)) for view in views]
     places: dict[torch.Size, list[int]] = {}
     for number, view in enumerate(views):
@@ -64,6 +67,12 @@ def encoded(encoder: nn.Module, head: nn.Module, views: Sequence[Tensor], *, apa
         parts = encoder(torch.cat([views[number] for number in numbers])).chunk(len(numbers))
         made.update(zip(numbers, parts, strict=True))
     return list(head(torch.cat([made[number] for number in range(len(views))])).chunk(len(views)))
+
+
+def _below(views: Sequence[Tensor]) -> Tensor:
+    """Rows of tokens of several views in one tensor, padded to the longest."""
+    longest = max(view.shape[1] for view in views)
+    return torch.cat([nn.functional.pad(view, (0, longest - view.shape[1])) for view in views])
 
 
 def mean(losses: Sequence[Tensor]) -> Tensor:

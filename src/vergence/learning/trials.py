@@ -29,7 +29,7 @@ SPREAD = 0.008  # deviation of a trial's accuracy over seeds, less what its race
 LABEL_FREE_SPREAD = 0.05  # the same of the label-free score, in nats
 CERTAIN, SURE = 0.95, 1.96  # how certain an interval is, and its standard errors where there are many units
 CHUNK = 512  # samples encoded at once
-SIDE = 32  # pixels of a trial's images: there trials agreed with longer training (docs/concentration.md)
+SIDE = 32  # pixels of a trial's images: there trials agreed with longer training (docs/measured/views.md)
 MOMENTS, TOKENS = 256, 64  # longest series and texts of a trial; longer ones are averaged, or cut
 
 # Small on purpose: a trial has to tell sets apart, not to be good.
@@ -253,7 +253,7 @@ def without_labels(x: Tensor, recipes: Sequence[Recipe], *, batches: int = 4, se
     """The experimental score without labels: minus the InfoNCE loss under the views of every set, its median over sets.
 
     A set that only its own views flatter does badly under the others'. It decides nothing: rank correlation with
-    accuracy was .8 on CIFAR-10, .3 on MNIST and -.6 on a table (docs/concentration.md).
+    accuracy was .8 on CIFAR-10, .3 on MNIST and -.6 on a table (docs/measured/views.md).
     """
     size = min(BATCH, len(x))
     drawn = [batch_of(len(x), number, seed=seed + 1)[0] for number in range(batches)]

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from vergence.objectives.inputs import direction, directions, positive
-from vergence.objectives.pairwise import cross_log_sums, log_mean
+from vergence.objectives.pairwise import cross_log_sums, log_mean, view_spread
 from vergence.types import Embedding, Negatives, Scalar
 
 
@@ -59,6 +59,9 @@ def align_uniform(
         Wang & Isola (2020), Sec. 5. https://arxiv.org/abs/2005.10242
     """
     positive(alpha=alpha, t=t)
+    if negatives is None and alpha == 2:
+        aligned, uniform = view_spread(z1, z2, temperature=1 / (2 * t))
+        return align_weight * aligned + uniform_weight * uniform
     u1, u2 = directions(z1=z1, z2=z2)
     if negatives is None:
         uniform = (_uniformity(u1, t) + _uniformity(u2, t)) / 2

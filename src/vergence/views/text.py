@@ -55,13 +55,15 @@ def dropout() -> Recipe:
 
 
 def _view(x: Tokens, keys: Keys, *, crop: float, dropout: float, swap: float) -> Tokens:
-    if crop == 1 and not dropout and not swap:
-        return _packed(x, x != 0)
     keys = keys.to(x.device)
-    span = _span(x, uniform(split(keys, SPAN), 2), crop)
-    kept = span & (uniform(split(keys, DROPPED), x.shape[1]) >= dropout)
-    kept = torch.where(kept.any(dim=1, keepdim=True), kept, _first(span))
-    return _swapped(_packed(x, kept), uniform(split(keys, SWAPPED), x.shape[1]), uniform(split(keys, OFFSET), 1), swap)
+    kept = span = x != 0 if crop == 1 else _span(x, uniform(split(keys, SPAN), 2), crop)
+    if dropout:
+        kept = span & (uniform(split(keys, DROPPED), x.shape[1]) >= dropout)
+        kept = torch.where(kept.any(dim=1, keepdim=True), kept, _first(span))
+    packed = _packed(x, kept)
+    if not swap:
+        return packed
+    return _swapped(packed, uniform(split(keys, SWAPPED), x.shape[1]), uniform(split(keys, OFFSET), 1), swap)
 
 
 def _span(x: Tokens, draws: Tensor, crop: float) -> Bool[Tensor, "n t"]:
@@ -79,8 +81,9 @@ def _first(mask: Bool[Tensor, "n t"]) -> Bool[Tensor, "n t"]:
 
 def _packed(x: Tokens, kept: Bool[Tensor, "n t"]) -> Tokens:
     """The kept tokens, moved to the front; the rest is padding."""
-    kept, order = kept.int().sort(dim=1, descending=True, stable=True)
-    return x.gather(1, order) * kept
+    behind = x.shape[1]  # a place for what is not kept
+    place = torch.where(kept, kept.cumsum(dim=1) - 1, behind)
+    return x.new_zeros(len(x), behind + 1).scatter_(1, place, x)[:, :behind]
 
 
 def _swapped(x: Tokens, draws: Tensor, offset: Tensor, swap: float) -> Tokens:
