@@ -3,10 +3,10 @@
 Dependences whose information is known in closed form or by quadrature (or, for some mixtures, as the mean of the exact
 log ratio over 200,000 draws, with an error below 0.005). ``development`` are the kinds on which widths and rules were
 chosen; ``fresh`` are other kinds, run once when everything was settled; ``more`` are those of information_more.py, made
-later; ``first`` and ``last`` those of information_unseen.py, made later still, and ``third`` those of
-information_third.py. Sizes are from 200 to 20,000 pairs and from 1 to 50 dimensions. For each word of trust it prints
-the share of answers and how many 90 % intervals cover the truth, and the worst kind beside the mean. ``large`` measures
-100,000 pairs, in seconds and peak memory.
+later; ``first`` and ``last`` those of information_unseen.py, made later still; ``third`` and ``fourth`` those of
+information_third.py and information_fourth.py. Sizes are from 200 to 20,000 pairs and from 1 to 50 dimensions. For each
+word of trust it prints the share of answers and how many 90 % intervals cover the truth, and the worst kind beside the
+mean. ``large`` measures 100,000 pairs, in seconds and peak memory.
 """
 
 import argparse
@@ -26,6 +26,7 @@ from scipy.special import gammaln, i0e, i1e, logsumexp
 from scipy.stats import chi2, nbinom, norm, poisson
 from scipy.stats import t as student_t
 
+from information_fourth import FOURTH
 from information_more import MORE
 from information_third import THIRD
 from information_unseen import FIRST, LAST
@@ -438,6 +439,7 @@ SUITES = {
     "first": ({kind.__name__: kind for kind in FIRST}, 5),
     "last": ({kind.__name__: kind for kind in LAST}, 5),
     "third": ({kind.__name__: kind for kind in THIRD}, 5),
+    "fourth": ({kind.__name__: kind for kind in FOURTH}, 5),
 }
 
 
