@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 
 from vergence.evaluation import classifiers, linear_probe, logistic
 from vergence.evaluation.classifiers import PENALTIES
-from vergence.evaluation.logistic import Logistic
+from vergence.evaluation.logistic import Logistic, Moments
 
 
 def rows(n=600, d=30, classes=4, noise=1.0, seed=0):
@@ -77,6 +77,23 @@ def test_two_classes_are_penalized_as_scikit_learn_does():
     ours = linear_probe(x, labels, unseen, truth, regularization=1e-1)
     assert np.mean(ours.predictions == theirs.predict(unseen / scale)) > 0.997
     assert ours.choices["regularization"] == 1e-1
+
+
+def test_moments_of_some_rows_are_those_of_all_less_those_of_the_others():
+    x = torch.from_numpy(3 + rows(n=90)[0])
+    left = Moments.of(x) - Moments.of(x[:40])
+    torch.testing.assert_close(left.gram, x[40:].T @ x[40:])
+    assert left.mean_square == pytest.approx(float(x[40:].var(dim=0, correction=0).mean()))
+    both = left + Moments.of(x[:40])
+    torch.testing.assert_close(both.gram, x.T @ x)
+    assert both.count == 90
+
+
+def test_the_beginning_of_a_problem_is_the_problem_of_its_first_rows():
+    x, labels = (torch.from_numpy(part) for part in rows(n=90))
+    begun, apart = Logistic.of(x, labels, 4).beginning(60), Logistic.of(x[:60], labels[:60], 4)
+    torch.testing.assert_close(begun.gram, apart.gram)
+    assert begun.fit(1e-2, tolerance=1e-7).value == pytest.approx(apart.fit(1e-2, tolerance=1e-7).value, abs=1e-9)
 
 
 @pytest.mark.parametrize("noise", [0.3, 1.5, 4.0])

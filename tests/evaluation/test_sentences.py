@@ -68,6 +68,15 @@ def test_nested_folds_give_chance_where_labels_say_nothing():
     assert known.value > 0.99
 
 
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_neither_the_scale_of_embeddings_nor_a_constant_added_to_them_moves_an_accuracy(scale):
+    labels = np.arange(300) % 3
+    h = rows(300, 12) + 0.8 * np.eye(12)[labels]
+    (plain,) = classification(h, labels, folds=3)
+    assert classification(scale * (h + 5.0), labels, folds=3)[0].value == pytest.approx(plain.value, abs=1 / 300)
+    assert 0.5 < plain.value < 0.95
+
+
 def test_a_given_split_is_kept():
     labels = np.array([0, 1] * 30)
     h = rows(60) + 5 * labels[:, None]

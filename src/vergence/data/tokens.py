@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -195,7 +196,7 @@ def flat(texts: Sequence[str], tokens: Tokens, length: int) -> Flat:
         control += [start + i for i, text in enumerate(some) if CONTROL.search(text, 0, CHARACTERS * length)]
         made = [row[:length] for row in made]
         sizes.append(np.fromiter(map(len, made), np.int32, len(made)))
-        rows.append(np.fromiter((token for row in made for token in row), np.int32, int(sizes[-1].sum())))
+        rows.append(np.fromiter(chain.from_iterable(made), np.int32, int(sizes[-1].sum())))
     return Flat(np.concatenate(rows), np.concatenate(sizes), cut, control)
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from vergence.evaluation.accuracy import Accuracy, Array, Split, checked_splits, scored
 from vergence.evaluation.held_out import held_out_evenly
-from vergence.evaluation.logistic import Fit, Logistic
+from vergence.evaluation.logistic import Fit, Logistic, chosen
 
 # Penalties on the mean cross-entropy of features scaled to unit mean square: from "none to speak of" to "heavy".
 PENALTIES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
@@ -194,24 +194,8 @@ def _held_out(targets: Tensor, classes: int, *, seed: int) -> tuple[Tensor, Tens
 
 
 def _chosen(problem: Logistic, x: Tensor, targets: Tensor, factor: float) -> Fit:
-    """The probe whose penalty does best on held-out rows; the heaviest of equals.
-
-    Penalties are tried from heavy to light, each from the probe before. One that is worse than the best by more than
-    two standard errors ends the search: lighter ones follow the training rows more closely still.
-    """
-    best: Fit | None = None
-    fit: Fit | None = None
-    most = torch.zeros(len(targets))
-    for penalty in reversed(PENALTIES):
-        fit = problem.fit(factor * penalty, start=fit, tolerance=ROUGH)
-        right = (fit.predictions(x) == targets).double()
-        if best is None or right.sum() > most.sum():
-            best, most = fit, right
-        lost = most - right
-        if float(lost.sum()) > 2 * float(lost.abs().sum()) ** 0.5:
-            break
-    assert best is not None
-    return best
+    """The probe whose penalty does best on held-out rows."""
+    return chosen(problem, x, targets, [factor * penalty for penalty in PENALTIES], tolerance=ROUGH)
 
 
 def _saga_probe(

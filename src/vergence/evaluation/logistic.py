@@ -10,7 +10,7 @@ References:
     Böhning (1992), for a bound of this form on the Hessian. https://doi.org/10.1007/BF00048682
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -43,6 +43,31 @@ class Fit:
 
 
 @dataclass(frozen=True, eq=False)
+class Moments:
+    """What rows sum up to: how many they are, their sum and X'X. Those of two sets of rows are added and subtracted."""
+
+    count: int
+    total: Tensor
+    gram: Tensor
+
+    @classmethod
+    def of(cls, x: Tensor) -> "Moments":
+        return cls(len(x), x.sum(dim=0, dtype=torch.float64), _products(x))
+
+    def __add__(self, other: "Moments") -> "Moments":
+        return Moments(self.count + other.count, self.total + other.total, self.gram + other.gram)
+
+    def __sub__(self, other: "Moments") -> "Moments":
+        return Moments(self.count - other.count, self.total - other.total, self.gram - other.gram)
+
+    @property
+    def mean_square(self) -> float:
+        """The mean square of the rows about their mean."""
+        squares = self.gram.diagonal().double() / self.count - (self.total / self.count).square()
+        return max(float(squares.mean()), 1e-24)
+
+
+@dataclass(frozen=True, eq=False)
 class Logistic:
     """Rows ``x`` (centered, of unit mean square) and their classes, as numbers from 0; ``gram`` is X'X / n."""
 
@@ -60,6 +85,11 @@ class Logistic:
         seen = len(self.x)
         gram = _products(x[seen:]).add_(self.gram, alpha=seen).div_(len(x))
         return Logistic(x, targets, self.classes, gram)
+
+    def beginning(self, count: int) -> "Logistic":
+        """The problem of the first so many rows; its Gram matrix is what that of the others leaves."""
+        gram = (len(self.x) * self.gram).sub_(_products(self.x[count:])).div_(count)
+        return Logistic(self.x[:count], self.targets[:count], self.classes, gram)
 
     def fit(self, penalty: float, *, start: Fit | None = None, tolerance: float = 1e-4) -> Fit:
         """The minimizer, to a gradient of ``tolerance`` in the round coordinates."""
@@ -160,6 +190,27 @@ class Logistic:
             of_bias += slope.sum(dim=1)
         value = value / len(self.x) + penalty / 2 * float(weight.double().square().sum())
         return value, of_weight / len(self.x) + penalty * weight, of_bias / len(self.x)
+
+
+def chosen(problem: Logistic, x: Tensor, targets: Tensor, penalties: Sequence[float], *, tolerance: float) -> Fit:
+    """The fit whose penalty does best on held-out rows; the heaviest of equals.
+
+    Penalties are tried from heavy to light, each from the fit before. One that is worse than the best by more than two
+    standard errors ends the search: lighter ones follow the training rows more closely still.
+    """
+    best: Fit | None = None
+    fit: Fit | None = None
+    most = torch.zeros(len(targets))
+    for penalty in sorted(penalties, reverse=True):
+        fit = problem.fit(penalty, start=fit, tolerance=tolerance)
+        right = (fit.predictions(x) == targets).double()
+        if best is None or right.sum() > most.sum():
+            best, most = fit, right
+        lost = most - right
+        if float(lost.sum()) > 2 * float(lost.abs().sum()) ** 0.5:
+            break
+    assert best is not None
+    return best
 
 
 def _products(x: Tensor) -> Tensor:

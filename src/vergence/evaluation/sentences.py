@@ -4,18 +4,21 @@ Embeddings go in, a row for each text; nothing here knows an encoder. Each gives
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
 import torch
 from scipy import sparse
+from torch import Tensor
 
 from vergence.counters import drawn, shuffled
 from vergence.diagnostics.estimate import wilson
 from vergence.evaluation.accuracy import as_numpy
-from vergence.evaluation.logistic import Fit, Logistic
+from vergence.evaluation.logistic import Logistic, Moments, chosen
 
 Array = Any
 PENALTIES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)  # on the mean cross-entropy of rows scaled to unit mean square
@@ -72,21 +75,22 @@ def classification(
     References:
         Conneau & Kiela (2018), SentEval. https://arxiv.org/abs/1803.05449
     """
-    h = h if sparse.issparse(h) else as_numpy(h).astype(np.float32)
     labels = np.unique(as_numpy(labels), return_inverse=True)[1]
     if len(np.unique(labels)) < 2:
         raise ValueError("All texts have one label: a classifier needs two classes.")
+    rows = h if sparse.issparse(h) else _rounded(as_numpy(h))
     if parts is not None and {"train", "test"} <= set(parts):
         named = np.asarray(parts)
         train, dev, test = (
             np.flatnonzero(np.isin(named, kind)) for kind in (("train",), ("dev", "validation"), ("test",))
         )
-        right = _predicted(h, labels, train, test, dev if len(dev) else None, seed) == labels[test]
-        return (_accuracy(right, "accuracy, given split"),)
+        found = _predicted(rows, labels, train, test, dev if len(dev) else None, seed)
+        return (_accuracy(found == labels[test], "accuracy, given split"),)
     right = np.zeros(len(labels), bool)
-    for test in _folds(labels, folds, seed):
+    tests = _folds(labels, folds, seed)
+    for test, moments in zip(tests, _of_others(rows, tests), strict=True):
         train = np.setdiff1d(np.arange(len(labels)), test)
-        right[test] = _predicted(h, labels, train, test, None, seed) == labels[test]
+        right[test] = _predicted(rows, labels, train, test, None, seed, moments=moments) == labels[test]
     return (_accuracy(right, f"accuracy, {folds} nested folds"),)
 
 
@@ -144,25 +148,53 @@ def _mean(measure: str, rows: Sequence[Measure]) -> Measure:
     return Measure(measure, value, max(-1.0, value - half), min(1.0, value + half), sum(row.n for row in rows), "mean")
 
 
+def _rounded(h: np.ndarray) -> Tensor:
+    """Rows about their mean, of about unit mean square: an intercept that is not penalized makes up for any mean."""
+    rows = h.astype(np.float32) - h.mean(axis=0, dtype=np.float64).astype(np.float32)
+    rows /= max(math.sqrt(float(np.vdot(rows, rows)) / rows.size), 1e-12)
+    return torch.from_numpy(rows)
+
+
+def _of_others(rows: Any, folds: Sequence[np.ndarray]) -> Iterator[Moments | None]:
+    """The moments of all rows but those of a fold, for each fold: of all folds together, less its own."""
+    if sparse.issparse(rows):
+        yield from [None] * len(folds)
+        return
+    own = [Moments.of(rows[fold]) for fold in folds]
+    whole = reduce(add, own)
+    yield from (whole - each for each in own)
+
+
 def _predicted(
-    h: Any, labels: np.ndarray, train: np.ndarray, test: np.ndarray, dev: np.ndarray | None, seed: int
+    h: Any,
+    labels: np.ndarray,
+    train: np.ndarray,
+    test: np.ndarray,
+    dev: np.ndarray | None,
+    seed: int,
+    *,
+    moments: Moments | None = None,
 ) -> np.ndarray:
-    """Labels of the test rows by a classifier with a penalty chosen on ``dev``, or on a fifth of the training rows."""
+    """Labels of the test rows by a classifier with a penalty chosen on ``dev``, or on a fifth of the training rows.
+
+    ``moments`` are those of the training rows, where they are known. Penalties are on rows scaled to unit mean square
+    over the training rows, which is to say, multiplied by that mean square.
+    """
     fit, check = (train, dev) if dev is not None else _fifth(labels, train, seed)
     if sparse.issparse(h):
         rows = h * (1 / max(math.sqrt(float(h[train].multiply(h[train]).mean())), 1e-12))
         return _of_sparse(rows, labels, fit, check, train, test)
-    rows = h - h[train].mean(axis=0)
-    rows = torch.from_numpy(rows / max(float(np.sqrt(np.square(rows[train]).mean())), 1e-12))
-    targets = torch.from_numpy(labels)
-    problem = Logistic.of(rows[fit], targets[fit], int(labels.max()) + 1)
-    fits: list[Fit] = []
-    for penalty in reversed(PENALTIES):
-        fits.append(problem.fit(penalty, start=fits[-1] if fits else None, tolerance=1e-3))
-    best = max(fits, key=lambda each: float((each.predictions(rows[check]) == targets[check]).double().mean()))
-    both = np.concatenate([fit, check])
-    whole = problem if dev is not None else problem.continued(rows[both], targets[both])
-    return whole.fit(best.penalty, start=best).predictions(rows[test]).numpy()
+    count, targets = len(fit), torch.from_numpy(labels[np.concatenate([fit, check])])
+    rows = h[np.concatenate([fit, check])]
+    checked, right = rows[count:], targets[count:]
+    if dev is not None:
+        rows, targets = rows[:count], targets[:count]
+    moments = Moments.of(rows) if moments is None else moments
+    whole = Logistic(rows, targets, int(labels.max()) + 1, moments.gram / len(rows))
+    problem = whole if dev is not None else whole.beginning(count)
+    penalties = [penalty * moments.mean_square for penalty in PENALTIES]
+    best = chosen(problem, checked, right, penalties, tolerance=1e-3)
+    return whole.fit(best.penalty, start=best).predictions(h[test]).numpy()
 
 
 def _of_sparse(
