@@ -356,3 +356,12 @@ def test_every_verb_explains_itself(capsys):
 def test_the_tables_are_listed_as_json(capsys):
     main(["list", "methods", "--json"])
     assert "simclr" in json.loads(capsys.readouterr().out)["methods"]
+
+
+@pytest.mark.parametrize("verb", ["doctor", "embed", "compare", "information", "finetune", "list"])
+def test_help_speaks_of_a_default_only_where_there_is_one(verb, capsys):
+    with pytest.raises(SystemExit):
+        main([verb, "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert not any(nothing in said for nothing in ("default: None", "default: )", "default: ''"))
+    assert ("how many labels" in said) == (verb == "finetune")

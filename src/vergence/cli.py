@@ -430,7 +430,11 @@ def _field(name: str, kind: Any, default: Any, meaning: str = "", positional: bo
     marks = (tyro.conf.Positional,) if positional else ()
     # tyro would print {None}|TYPE, and of a positional argument its type alone
     metavar = name.upper() if default is None or (positional and default is tables.REQUIRED) else None
-    annotated = Annotated[(kind, tyro.conf.arg(help=meaning, metavar=metavar), *marks)]  # type: ignore[misc]
+    several = positional and typing.get_origin(kind) is tuple
+    if several:
+        metavar = f"{name.upper()} ..." if default is tables.REQUIRED else f"[{name.upper()} ...]"
+    hint = "" if several or default in (None, "", ()) else None  # "default: None" says nothing to most readers
+    annotated = Annotated[(kind, tyro.conf.arg(help=meaning, metavar=metavar, help_behavior_hint=hint), *marks)]  # type: ignore[misc]
     if default is tables.REQUIRED:
         return name, annotated, dataclasses.MISSING
     if dataclasses.is_dataclass(default):

@@ -14,6 +14,7 @@ import difflib
 import importlib
 import inspect
 import json
+import math
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -63,7 +64,7 @@ class UnknownName(KeyError, ValueError):
     """A name that is not in a table, said to a person."""
 
     def __init__(self, kind: str, name: object, known: Iterable[str]):
-        known = sorted(known)
+        known = sorted(known, key=lambda name: (int(name) if name.isdecimal() else math.inf, name))
         near = difflib.get_close_matches(str(name), known, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         super().__init__(f"Unknown {kind} {name!r}. Known: {', '.join(known)}.{hint}")
@@ -275,7 +276,7 @@ def _row(room: str, name: str) -> dict[str, Any]:
         return rows[name]
     table = _live(room)  # a row written since the schema was, or one from outside
     if name in table:
-        return described(loaded(table[name]), _glossary(room))
+        return described(loaded(table[name]), _glossary(room, name))
     found = outside(room, name)
     if found is None:
         raise UnknownName(table.kind, name, names(room))
@@ -348,7 +349,8 @@ def _annotation(parameter: inspect.Parameter) -> str:
 def live_schema() -> dict[str, Any]:
     """The schema of every table, from the code as it is now."""
     return {
-        room: {name: described(loaded(row), _glossary(room)) for name, row in _live(room).items()} for room in TABLES
+        room: {name: described(loaded(row), _glossary(room, name)) for name, row in _live(room).items()}
+        for room in TABLES
     }
 
 
@@ -357,9 +359,11 @@ def _live(room: str) -> Table:
     return getattr(importlib.import_module(module), name)
 
 
-def _glossary(room: str) -> dict[str, str]:
-    """The room's GLOSSARY: what each option means, in a sentence."""
-    return getattr(importlib.import_module(TABLES[room].partition(":")[0]), "GLOSSARY", {})
+def _glossary(room: str, row: str) -> dict[str, str]:
+    """The room's GLOSSARY: what each option means, in a sentence; under ``row.option`` where it means another thing."""
+    whole = getattr(importlib.import_module(TABLES[room].partition(":")[0]), "GLOSSARY", {})
+    own = {name.removeprefix(f"{row}."): words for name, words in whole.items() if name.startswith(f"{row}.")}
+    return {**whole, **own}
 
 
 def loaded(row: Any) -> Any:

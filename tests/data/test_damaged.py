@@ -68,6 +68,7 @@ def test_a_damaged_header_is_said_to_be_one(tmp_path):
 
 def test_labels_of_bytes_are_names_and_structures_are_refused(tmp_path):
     assert label_file(str(stored(tmp_path / "y.npy", np.array([b"a", b"b"])))).tolist() == ["a", "b"]
+    assert len(set(label_file(str(stored(tmp_path / "y.npy", np.array([b"\xff", b"\xfe"])))))) == 2  # not UTF-8
     (tmp_path / "garbage.npy").write_bytes(b"12345678" * 50)
     np.savez(tmp_path / "y.npz", y=np.arange(3))
     (tmp_path / "archive.npy").write_bytes((tmp_path / "y.npz").read_bytes())

@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from vergence.data.embeddings import read_embeddings
+from vergence.data.embeddings import read_embeddings, read_labels
 
 ROWS = np.arange(12, dtype=np.float32).reshape(4, 3)
 
@@ -113,3 +113,52 @@ def test_shapes_endings_and_missing_files_are_explained(tmp_path):
     (tmp_path / "rows.csv").write_text("1,cat\n3,dog\n")
     with pytest.raises(ValueError, match="cat"):
         read_embeddings(tmp_path / "rows.csv")
+
+
+def test_a_table_is_read_whole_with_the_mark_that_windows_writes_and_with_other_separators(tmp_path):
+    table = "\n".join(",".join(map(str, row)) for row in ROWS.tolist())
+    (tmp_path / "marked.csv").write_bytes(b"\xef\xbb\xbf" + table.encode())
+    (tmp_path / "semicolons.csv").write_text(table.replace(",", ";"))
+    (tmp_path / "tabs.csv").write_text(table.replace(",", "\t"))
+    for file in tmp_path.iterdir():
+        np.testing.assert_array_equal(read_embeddings(file), ROWS)
+
+
+def test_a_cell_that_is_no_number_is_named_with_its_row(tmp_path):
+    (tmp_path / "e.csv").write_text("a,b\n1,2\n3,\n")
+    with pytest.raises(ValueError, match=r"must hold numbers; row 1 has ''"):
+        read_embeddings(tmp_path / "e.csv")
+
+
+def test_y_is_a_coordinate_beside_x_and_a_column_of_labels(tmp_path):
+    (tmp_path / "e.csv").write_text("x,y,label\n1,2,a\n3,4,b\n")
+    np.testing.assert_array_equal(read_embeddings(tmp_path / "e.csv"), [[1, 2], [3, 4]])
+    assert read_labels(tmp_path / "e.csv").tolist() == ["a", "b"]
+    (tmp_path / "e.csv").write_text("a,b,y\n1,2,0\n3,4,1\n")
+    np.testing.assert_array_equal(read_embeddings(tmp_path / "e.csv"), [[1, 2], [3, 4]])
+    assert read_labels(tmp_path / "e.csv").tolist() == ["0", "1"]
+
+
+def test_a_tensor_that_waits_for_a_gradient_is_read_and_one_that_is_not_there_is_refused(tmp_path):
+    rows = torch.from_numpy(ROWS)
+    torch.save(rows.clone().requires_grad_(), tmp_path / "e.pt")
+    assert torch.equal(torch.as_tensor(read_embeddings(tmp_path / "e.pt")), rows)
+    for unreal in (torch.zeros(1).expand(10**9, 64), torch.empty(4, 3, device="meta")):
+        torch.save(unreal, tmp_path / "e.pt")
+        with pytest.raises(ValueError, match="numbers, but stores"):
+            read_embeddings(tmp_path / "e.pt")
+
+
+def test_a_link_that_leads_nowhere_is_called_one(tmp_path):
+    (tmp_path / "e.npy").symlink_to("e.npy")
+    with pytest.raises(FileNotFoundError, match="a link that leads to no file"):
+        read_embeddings(tmp_path / "e.npy")
+
+
+def test_a_parquet_row_without_its_list_is_refused_in_a_sentence(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pyarrow.table({"embedding": [None, *ROWS.tolist()]}), tmp_path / "e.parquet")
+    assert read_labels(tmp_path / "e.parquet") is None
+    with pytest.raises(ValueError, match="some are missing"):
+        read_embeddings(tmp_path / "e.parquet")

@@ -20,6 +20,8 @@ HEALTHY = {
     "decaying spectrum": rows(500, 64) * torch.arange(1, 65) ** -0.8,
     "more columns than rows": rows(40, 256),
     "two columns": rows(100, 2),
+    "one column": rows(100, 1),
+    "one column of positive numbers": rows(100, 1).exp(),
 }
 
 
@@ -32,6 +34,7 @@ def test_one_point_is_complete_collapse_whatever_its_place_and_rounding():
     assert collapse(torch.ones(100, 8)).kind == "complete"
     assert collapse(rows(1, 8) + 1e-3 * rows(100, 8, seed=1)).kind == "complete"
     assert collapse(torch.zeros(100, 8)).kind == "complete"
+    assert collapse(torch.full((100, 1), 3.0)).kind == "complete"
 
 
 def test_few_directions_are_dimensional_collapse_and_the_dead_ones_are_given():

@@ -267,6 +267,7 @@ def test_byols_two_minus_two_cosines_is_read_as_such():
     assert other.verdict == "learning"
     assert "cosine of 0.85" in other.sentence
     assert thermometer("negative_cosine", n=64, d=16, loss=2.0).verdict == "not started"
+    assert "point away from each other" in thermometer("negative_cosine", n=64, d=16, loss=3.9).sentence
     assert thermometer("negative_cosine", n=64, d=16, loss=0.0).verdict == "unknown"
     assert thermometer("negative_cosine", n=64, d=16, loss=4.5).verdict == "impossible"
 

@@ -170,3 +170,24 @@ def test_few_labels_of_centers_are_those_of_the_classifier_on_every_draw():
     together = few_labels(h, labels, h[::2], labels[::2], **options)
     apart = few_labels(h, labels, h[::2], labels[::2], classifier=lambda *parts: nearest_center(*parts), **options)
     np.testing.assert_array_equal(together.hits, apart.hits)
+
+
+@pytest.mark.parametrize(
+    "options", [{"k": 0}, {"k": -1}, {"temperature": 0.0}, {"temperature": math.nan}, {"temperature": math.inf}]
+)
+def test_neighbors_that_cannot_vote_are_refused(options):
+    with pytest.raises(ValueError, match="at least 1 neighbor and a temperature above 0"):
+        knn(*splits(), **options)
+
+
+@pytest.mark.parametrize("penalty", [-1.0, math.nan, math.inf])
+def test_a_penalty_that_has_no_minimum_is_refused(penalty):
+    with pytest.raises(ValueError, match="regularization must be"):
+        linear_probe(*splits(), regularization=penalty)
+
+
+@pytest.mark.parametrize("classifier", [linear_probe, knn, nearest_center])
+def test_features_with_an_imaginary_part_are_refused(classifier):
+    h, labels, *test = splits()
+    with pytest.raises(ValueError, match="real numbers, not complex128"):
+        classifier(h + 1j, labels, *test)

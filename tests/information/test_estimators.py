@@ -415,3 +415,26 @@ def test_a_table_of_numbers_that_do_not_repeat_is_refused():
 def test_classifiers_without_a_label_say_so():
     with pytest.raises(ValueError, match="Neither variable is a label"):
         estimate(numbers(100), numbers(100, seed=1), bound="labels")
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"), [(numbers(60) + 1j, "complex128"), (np.arange(60).astype("M8[s]"), "datetime64")]
+)
+def test_what_is_neither_a_real_number_nor_a_name_is_refused(values, kind):
+    with pytest.raises(ValueError, match=f"x must hold real numbers or names, not {kind}"):
+        estimate(values, numbers(60))
+
+
+def test_names_mixed_with_numbers_are_refused_in_a_sentence():
+    with pytest.raises(ValueError, match="not a mixture of several kinds"):
+        estimate(np.array(["a", 1.0, None] * 20, dtype=object), numbers(60))
+
+
+def test_large_whole_numbers_that_float64_merges_keep_their_information():
+    bits = np.random.default_rng(0).integers(0, 2, 400)
+    assert estimate(2**62 + bits, bits).nats == pytest.approx(math.log(2), abs=0.05)
+
+
+def test_bfloat16_tensors_are_read():
+    x = torch.from_numpy(numbers(80))
+    assert estimate(x.bfloat16(), x.bfloat16()).nats == estimate(x.bfloat16().float(), x.bfloat16().float()).nats

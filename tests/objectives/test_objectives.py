@@ -250,16 +250,17 @@ def test_the_second_embedding_must_match_the_first(name, unchecked):
         if key in ("temperature", "alpha", "t", "mu")
     ],
 )
-@pytest.mark.parametrize("value", [0.0, -0.5, float("nan")])
-def test_scales_must_be_above_zero(name, hyperparameter, value):
-    with pytest.raises(ValueError, match=f"^{hyperparameter} must be above 0; got {value:g}"):
+@pytest.mark.parametrize("value", [0.0, -0.5, float("nan"), float("inf")])
+def test_scales_must_be_above_zero_and_finite(name, hyperparameter, value):
+    with pytest.raises(ValueError, match=f"^{hyperparameter} must be above 0 and finite; got {value:g}"):
         OBJECTIVES[name](*inputs(name, *batch()), **{hyperparameter: value})
 
 
 @pytest.mark.parametrize(("name", "hyperparameter"), [("triplet", "margin"), ("barlow_twins", "off_diagonal")])
-def test_margins_and_weights_must_not_be_negative(name, hyperparameter):
-    with pytest.raises(ValueError, match=f"^{hyperparameter} must be at least 0; got -1"):
-        OBJECTIVES[name](*batch(), **{hyperparameter: -1.0})
+@pytest.mark.parametrize("value", [-1.0, float("inf")])
+def test_margins_and_weights_must_not_be_negative_or_infinite(name, hyperparameter, value):
+    with pytest.raises(ValueError, match=f"^{hyperparameter} must be at least 0 and finite; got {value:g}"):
+        OBJECTIVES[name](*batch(), **{hyperparameter: value})
 
 
 def test_labels_must_be_one_whole_number_per_sample(unchecked):

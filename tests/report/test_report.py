@@ -445,6 +445,11 @@ def test_a_map_is_made_once_and_again_when_the_features_change(run, tmp_path, mo
     report.write(other)
     monkeypatch.setattr(maps, "best_projection", None)  # would fail if it were called
     assert maps.made(read(other)).projection.points.shape == (len(TEST), 2)
+    sound = (other / maps.FILE).read_bytes()
+    (other / maps.FILE).write_bytes(sound[:-3] + b"\x7f" + sound[-2:])  # one byte of a tensor
+    with pytest.raises(TypeError):
+        maps.made(read(other))
+    (other / maps.FILE).write_bytes(sound)
     save_file({"test_h": np.ones((9, 3), np.float32)}, other / "features.safetensors")
     with pytest.raises(TypeError):
         maps.made(read(other))

@@ -10,6 +10,7 @@ import torch
 
 from vergence.config import Config
 from vergence.runs.run import TENSORS, Checkpoint, Run, environment, write_bytes
+from vergence.stages.train import train
 
 
 @pytest.fixture
@@ -19,6 +20,12 @@ def run(tmp_path):
 
 def checkpoint(step: int) -> Checkpoint:
     return Checkpoint(step, {"model.weight": torch.full((3, 2), float(step))}, {"method": "simclr"})
+
+
+def test_a_run_that_is_there_is_refused_before_anything_is_built(run, monkeypatch):
+    monkeypatch.setattr("vergence.runs.assembly.assemble", None)  # would fail if it were called
+    with pytest.raises(FileExistsError, match="holds a run"):
+        train(run=run.path, quiet=True)
 
 
 def test_a_checkpoint_round_trips(run):

@@ -90,11 +90,19 @@ def test_labels_may_be_words():
     assert of_arrays(given["h"], labels=words).accuracy[0].n == N // 5
 
 
+def test_a_loss_is_not_called_impossible_for_a_batch_that_was_not_told():
+    h = sound()["h"]
+    assert of_arrays(h, objective="nt_xent", loss=3.0).thermometer.verdict == "unknown"
+    assert of_arrays(h, objective="nt_xent", loss=3.0).verdict.label != "impossible"
+    assert of_arrays(h, objective="nt_xent", loss=3.0, batch=256).verdict.label == "impossible"
+    assert of_arrays(h, objective="nt_xent", loss=-1.0).verdict.label == "impossible"  # for any batch
+
+
 def test_bad_input_is_explained():
     h = sound()["h"]
     with pytest.raises(ValueError, match="Give both views"):
         of_arrays(h, z1=h)
-    with pytest.raises(ValueError, match=r"z1 \[640, 32\] and z2 \[639, 32\] must have a row for each of 640"):
+    with pytest.raises(ValueError, match=r"Two views of 640 samples need 640 rows each.* they have 640 and 639"):
         of_arrays(h, z1=h, z2=h[:-1])
     with pytest.raises(ValueError, match="at least 2 rows"):
         of_arrays(h[:1])

@@ -77,11 +77,11 @@ def read_labels(path: str | Path, name: str | None = None, *, key: str | None = 
 
 def _columns(file: Path) -> dict[str, Any]:
     """The columns of a .csv with a heading, as text."""
-    with file.open(newline="", encoding="utf-8", errors="replace") as opened:
-        rows = [row for row in csv.reader(opened) if row]
+    rows = _lines(file, errors="replace")
     if not _has_heading(rows):
         return {}
-    return {name: np.array(column) for name, column in zip(rows[0], zip(*rows[1:], strict=False), strict=False)}
+    found = {name: np.array(column) for name, column in zip(rows[0], zip(*rows[1:], strict=False), strict=False)}
+    return {name: column for name, column in found.items() if name != "y" or name in _label_names(rows[0])}
 
 
 def _table(file: Path) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def _table(file: Path) -> dict[str, Any]:
 
 
 def _flat(column: list[Any]) -> bool:
-    return bool(column) and not isinstance(column[0], list | dict | bytes)
+    return bool(column) and not any(isinstance(cell, list | dict | bytes) for cell in column)
 
 
 def _whole(array: Any, path: str | Path, *, drop_nan: bool, column: bool) -> Any:
@@ -180,23 +180,32 @@ def _safetensors(file: Path, name: str | None) -> torch.Tensor:
 def _torch(file: Path, name: str | None) -> torch.Tensor:
     try:
         found = torch.load(file, map_location="cpu", weights_only=True, mmap=True)
-    except Exception as error:  # torch raises the errors of three libraries here
-        reason = str(error).strip().partition("\n")[0][:300] or type(error).__name__
+    except Exception as error:  # torch raises the errors of three libraries here, and some advise to run the code
         raise ValueError(
-            f"{file} is damaged or holds more than tensors, which is refused. Save the tensor alone: {reason}"
+            f"{file} is damaged or holds more than tensors, which is refused because a pickle can run any code. Save "
+            "the tensor alone: torch.save(tensor, 'new.pt')."
         ) from error
     if isinstance(found, torch.Tensor):
-        return found
+        return _stored(found, file)
     items = found.items() if isinstance(found, dict) else ()
     tensors = {str(key): value for key, value in items if isinstance(value, torch.Tensor)}
-    return tensors[_chosen(file, tensors, name)]
+    return _stored(tensors[_chosen(file, tensors, name)], file)
+
+
+def _stored(tensor: torch.Tensor, file: Path) -> torch.Tensor:
+    """A tensor without its gradient; one that is said to be larger than what is stored of it is refused."""
+    if tensor.layout is not torch.strided:  # refused as what it is
+        return tensor.detach()
+    held = 0 if tensor.is_meta else tensor.untyped_storage().nbytes()
+    if held < tensor.numel() * tensor.element_size():
+        raise ValueError(f"{file} says that it holds {tensor.numel():,} numbers, but stores {held:,} bytes of them.")
+    return tensor.detach()
 
 
 def _csv(file: Path, name: str | None) -> np.ndarray:
     """A table of numbers, with a heading or none."""
     try:
-        with file.open(newline="", encoding="utf-8") as opened:
-            rows = [row for row in csv.reader(opened) if row]
+        rows = _lines(file)
     except (UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{file} is not a table of numbers: {error}") from error
     heading: list[str] = []
@@ -208,8 +217,21 @@ def _csv(file: Path, name: str | None) -> np.ndarray:
         raise ValueError(f"{file} must hold lines of equally many numbers; the lengths of its lines are {lengths}")
     try:
         return np.array(rows, dtype=np.float64)
-    except ValueError as error:
-        raise ValueError(f"{file}: {error}. Give labels as a file of their own") from None
+    except ValueError:
+        row, cell = next((i, cell) for i, row in enumerate(rows) for cell in row if not _is_number(cell))
+        raise ValueError(
+            f"{file} must hold numbers; row {row} has {cell[:40]!r}. Labels go into a column named label, or a file of "
+            "their own."
+        ) from None
+
+
+def _lines(file: Path, errors: str = "strict") -> list[list[str]]:
+    """The cells of each line, between commas; or between semicolons or tabs where the first line has no comma."""
+    with file.open(newline="", encoding="utf-8-sig", errors=errors) as opened:
+        first = opened.readline()
+        opened.seek(0)
+        separator = next((mark for mark in ",;\t" if mark in first), ",")
+        return [row for row in csv.reader(opened, delimiter=separator) if row]
 
 
 def _vectors(heading: list[str], rows: list[list[str]], name: str | None) -> list[list[str]]:
@@ -220,8 +242,15 @@ def _vectors(heading: list[str], rows: list[list[str]], name: str | None) -> lis
     if brackets:
         wanted = heading.index(name) if name in heading else brackets[0]
         return [row[wanted].strip("[]{}() ").split(",") for row in rows]
-    dropped = {place for place, word in enumerate(heading) if word in (*LABEL_NAMES, *IDENTIFIERS, *UNNAMED)}
+    passed_over = (*_label_names(heading), *IDENTIFIERS, *UNNAMED)
+    dropped = {place for place, word in enumerate(heading) if word in passed_over}
     return [[cell for place, cell in enumerate(row) if place not in dropped] for row in rows] if dropped else rows
+
+
+def _label_names(heading: list[str]) -> tuple[str, ...]:
+    """What columns of labels are called; beside x and a column of labels, y is a coordinate."""
+    others = tuple(name for name in LABEL_NAMES if name != "y")
+    return others if "x" in heading and any(name in heading for name in others) else LABEL_NAMES
 
 
 def _has_heading(rows: list[list[str]]) -> bool:

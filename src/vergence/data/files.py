@@ -24,6 +24,8 @@ def existing_file(path: str) -> Path:
         return file
     if file.is_dir() or file.exists():
         raise FileNotFoundError(f"{path} is a {'folder' if file.is_dir() else 'pipe or a device'}, not a file.")
+    if file.is_symlink():
+        raise FileNotFoundError(f"{path} is a link that leads to no file.")
     raise FileNotFoundError(f"There is no file {path}.{_nearest(file)}")
 
 
@@ -98,7 +100,7 @@ def label_file(path: str) -> NDArray[Any]:
 def label_values(labels: NDArray[Any], where: str = "The labels") -> NDArray[Any]:
     """Labels as names or whole numbers: bytes are read as UTF-8, and whole numbers saved as floats are turned back."""
     if labels.dtype.kind == "S":
-        return np.char.decode(labels, "utf-8", "replace")
+        return np.char.decode(labels, "utf-8", "backslashreplace")  # labels that differ stay different
     if labels.dtype.kind == "U":
         try:
             return np.array(labels.tolist()).reshape(labels.shape)
@@ -158,6 +160,8 @@ def _moderate(numbers: NDArray[Any], where: str, array: Any) -> Any:
 
 def _first_line(error: BaseException) -> str:
     """The first line of another library's error, and never a page of it."""
+    if re.match("Cannot parse header|malformed node", str(error)):  # numpy repeats the header, however long
+        return "its header is damaged"
     lines = str(error).strip().splitlines()
     return (lines[0] if lines else type(error).__name__)[:300]
 
@@ -208,7 +212,9 @@ def _numbers(table: Any, names: list[str], file: Path) -> NDArray[Any]:
     if lists:
         found = columns.stacked(table, lists[0])
         if found is None:
-            raise ValueError(f"{file}: the lists in column {lists[0]} differ in length; expected one length.")
+            raise ValueError(
+                f"{file}: the lists in column {lists[0]} differ in length, or some are missing; expected one length."
+            )
         return found
     if not single:
         raise ValueError(f"{file} has no column of numbers.")

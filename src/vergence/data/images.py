@@ -173,7 +173,7 @@ def _opened(files: list[str], index: int) -> Image.Image:
 def _reason(error: Exception) -> str:
     if isinstance(error, UnidentifiedImageError):
         return "not an image that Pillow can read"
-    return str(error) or type(error).__name__
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 def _in_threads(function: Callable[[int], Outcome], numbers: Sequence[int]) -> Iterator[Outcome]:

@@ -17,7 +17,9 @@ CHUNK = 8192  # rows read at a time: 8192 x 768 float64 are 50 MB
 
 def shape(h: Array, name: str = "h") -> tuple[int, int]:
     """The checked shape of rows of embeddings: at least two rows, at least one column."""
-    found = tuple(getattr(h, "shape", ()))
+    if not hasattr(h, "shape"):
+        raise ValueError(f"{name} must be an array or a tensor [n, d], not a {type(h).__name__}")
+    found = tuple(h.shape)
     if len(found) != 2:
         raise ValueError(f"{name} must be rows of embeddings [n, d], not an array of shape {list(found)}")
     if found[0] < 2 or found[1] < 1:

@@ -64,18 +64,27 @@ def collapse(h: Array, *, seed: int = 0) -> Collapse:
     References:
         Jing et al. (2022), dimensional collapse. https://arxiv.org/abs/2110.09348
     """
-    rows = unit(sampled(h, 50_000, seed=seed))
+    rows = _scaled(sampled(h, 50_000, seed=seed))
     n, d = rows.shape
     room = min(d, n - 1)
     values = _centered_values(rows)
     variance = float(values.square().sum() / n)
     dead = dead_directions(values[:room])
     rank = entropy_rank(values.square())
-    tightness = _tightness(rows, seed=seed)
+    tightness = _tightness(rows, seed=seed) if d > 1 else 1.0
     # The tenth of n points in r directions is (10 / n)^(1/r) away, and distances here are squared.
     crowding = (min(NEIGHBOR, n - 1) / n) ** (2 / max(1.0, rank - 1))
     kind, evidence = _judged(variance, rank, dead, room, tightness, crowding)
     return Collapse(kind, evidence, variance, rank, dead, room, tightness, n)
+
+
+def _scaled(rows: Tensor) -> Tensor:
+    """Rows of length 1; one column as it is, by its root mean square: of its rows a sign alone would be left."""
+    if rows.shape[1] > 1:
+        return unit(rows)
+    largest = rows.abs().max().clamp(min=torch.finfo(rows.dtype).tiny)
+    scaled = rows / largest
+    return scaled / scaled.square().mean().sqrt().clamp(min=torch.finfo(rows.dtype).tiny)
 
 
 def silent_directions(h: Array, found: Collapse) -> Tensor:

@@ -27,7 +27,7 @@ from vergence.diagnostics.measures import Measured
 from vergence.diagnostics.negatives import Negatives, negatives
 from vergence.diagnostics.reading import comparable, judged, readers, replaced
 from vergence.diagnostics.spectrum import moments, spectrum
-from vergence.diagnostics.thermometer import UNCOUNTED, Thermometer, read, thermometer
+from vergence.diagnostics.thermometer import UNCOUNTED, Thermometer, read
 from vergence.diagnostics.trials import bench
 from vergence.diagnostics.view_trials import matched
 from vergence.objectives import OBJECTIVES
@@ -36,6 +36,7 @@ from vergence.tables import FROM_LEARNER
 Batches = list[tuple[Tensor, ...]]  # first views, second views, labels
 
 BATCH = 256  # pairs in a batch where the size is not told
+OTHER_BATCHES = (2, 65_536)  # the smallest and one larger than most
 WIDTH = 128  # dimensions where there are no embeddings to count them
 LAYERS = 1000  # rows whose representation and embedding are compared
 # Below FEW_ROWS only facts are stated, not estimates.
@@ -124,7 +125,9 @@ def gather(h: Array, **values: Any) -> Given:
     if (z1 is None) != (z2 is None):
         raise ValueError("Give both views, z1 and z2, or neither")
     if z1 is not None and z2 is not None and not (len(z1) == len(z2) == n):
-        raise ValueError(f"z1 {list(z1.shape)} and z2 {list(z2.shape)} must have a row for each of {n} of h")
+        raise ValueError(
+            f"Two views of {n} samples need {n} rows each, row i of sample i; they have {len(z1)} and {len(z2)} rows"
+        )
     targets = None if labels is None else labels_for(labels, n)
     known = learning.known(values.get("objective"), values.get("projector"))
     projector = values.get("projector")
@@ -363,9 +366,15 @@ def _reading(
         size = min(batch or BATCH, n)
         again = {name: value for name, value in hyperparameters.items() if name not in FROM_LEARNER}
         return read(objective, n=size, d=d, loss=held_out_loss.value, guess=False, **again)
-    if z1 is not None:
-        return read(objective, n=batch or min(BATCH, n), d=d, loss=loss, guess=False, **hyperparameters)
-    return thermometer(objective, n=batch or BATCH, d=d, loss=loss, **hyperparameters)
+    size = batch or (BATCH if z1 is None else min(BATCH, n))
+    found = read(objective, n=size, d=d, loss=loss, guess=z1 is None, **hyperparameters)
+    if batch is not None or found.verdict != "impossible":
+        return found
+    others = (read(objective, n=other, d=d, loss=loss, guess=False, **hyperparameters) for other in OTHER_BATCHES)
+    if all(other.verdict == "impossible" for other in others):
+        return found
+    told = f"No batch of {size} samples can have the loss {loss:.4g}, but others can: say how large the batch was."
+    return replace(found, verdict="unknown", sentence=told)
 
 
 def _negatives(

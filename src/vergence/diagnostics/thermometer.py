@@ -184,6 +184,8 @@ def _other_cosine(loss: float) -> tuple[Verdict, str]:
         )
     cosine = 1 - loss / 2
     said = f"{loss:.4g} as 2 - 2 cos, which is how BYOL writes it, is a cosine of {cosine:.3g}"
+    if cosine < -BARELY:
+        return "not started", f"{said}, below that of unrelated views (0): they point away from each other."
     if cosine < BARELY:
         return "not started", f"{said}: what unrelated views give."
     if cosine >= NEARLY:

@@ -57,6 +57,8 @@ def _checked(h: Array, labels: Array, split: str) -> Split:
         raise ValueError(f"{split}_h must be rows of features [n, d], not an array of shape {list(h.shape)}")
     if labels.shape != (len(h),):
         raise ValueError(f"{split}_h has {len(h)} rows, but {split}_labels has the shape {list(labels.shape)}")
+    if h.dtype.kind not in "biuf":
+        raise ValueError(f"{split}_h must hold real numbers, not {h.dtype}")
     h = h.astype(np.float32 if h.dtype != np.float64 else np.float64, copy=False)
     bad = np.flatnonzero(~np.isfinite(h).all(axis=1))
     if len(bad):

@@ -1,5 +1,6 @@
 """Classifiers on frozen features: a linear probe, nearest neighbors, the nearest class center."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -48,6 +49,8 @@ def linear_probe(
     classes, targets = np.unique(train_labels, return_inverse=True)
     x, unseen = _standardized(train_h, test_h)
     penalty = regularisation if regularization is None else regularization
+    if penalty is not None and not 0 <= penalty < math.inf:
+        raise ValueError(f"regularization must be at least 0 and finite; got {penalty:g}")
     fit = fitted_probe(x, torch.from_numpy(targets), len(classes), penalty=penalty, seed=seed)
     predictions = classes[fit.predictions(unseen).numpy()]
     return scored(predictions, test_labels, "linear probe", regularization=fit.penalty, protocol=protocol)
@@ -68,6 +71,8 @@ def knn(
         Wu et al. (2018), Sec. 3.4 (temperature 0.07); k = 20 as in Caron et al. (2021). https://arxiv.org/abs/1805.01978
     """
     (train_h, train_labels), (test_h, test_labels) = checked_splits(train_h, train_labels, test_h, test_labels)
+    if k < 1 or not 0 < temperature < math.inf:
+        raise ValueError(f"kNN takes at least 1 neighbor and a temperature above 0; got {k} and {temperature:g}")
     classes, targets = np.unique(train_labels, return_inverse=True)
     bank, queries = (torch.nn.functional.normalize(torch.from_numpy(h), dim=1) for h in (train_h, test_h))
     votes = _votes(queries, bank, torch.from_numpy(targets), len(classes), k=min(k, len(bank)), temperature=temperature)

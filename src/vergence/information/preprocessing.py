@@ -155,9 +155,17 @@ def evenly(n: int, most: int) -> np.ndarray:
 
 
 def _rows(name: str, samples: Variable) -> np.ndarray:
-    values = samples.detach().cpu().numpy() if isinstance(samples, Tensor) else np.asarray(samples)
-    if values.dtype.kind in "OUS":
-        values = np.unique(values, return_inverse=True)[1].reshape(values.shape)
+    if isinstance(samples, Tensor):
+        samples = samples.detach().cpu()
+        samples = samples.float() if samples.dtype == torch.bfloat16 else samples  # which numpy does not know
+    values = np.asarray(samples)
+    if values.dtype.kind not in "biufOUS":
+        raise ValueError(f"{name} must hold real numbers or names, not {values.dtype}.")
+    if values.dtype.kind in "OUS" or _beyond_float64(values):
+        try:  # their order takes the place of values: it carries the same information
+            values = np.unique(values, return_inverse=True)[1].reshape(values.shape)
+        except TypeError:
+            raise ValueError(f"{name} must hold numbers or names, not a mixture of several kinds.") from None
     if values.ndim == 0:
         raise ValueError(f"{name} must have one row per sample; got a single number.")
     values = values.reshape(len(values), math.prod(values.shape[1:])).astype(np.float64)
@@ -166,6 +174,11 @@ def _rows(name: str, samples: Variable) -> np.ndarray:
         raise ValueError(f"{name} has {bad.sum()} rows with NaN or infinity, the first at row {int(bad.argmax())}.")
     largest = np.abs(values).max(initial=0.0)
     return values / largest if 0 < largest < TINY else values  # no scale changes the information
+
+
+def _beyond_float64(values: np.ndarray) -> bool:
+    """Integers that float64 would merge, such as 2^62 and 2^62 + 1."""
+    return values.dtype.kind in "iu" and values.size > 0 and max(abs(int(values.min())), int(values.max())) > 2**53
 
 
 def tensor(rows: np.ndarray) -> Tensor:

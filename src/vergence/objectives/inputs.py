@@ -91,17 +91,19 @@ def through_unit_rows(grad: Tensor, u: Tensor, norms: Tensor) -> Tensor:
 
 
 def positive(**values: float | Tensor) -> None:
-    """Refuse hyperparameters that are not above zero."""
+    """Refuse hyperparameters that are not finite and above zero."""
     for name, value in values.items():
-        if (readable(value) if isinstance(value, Tensor) else not torch.compiler.is_compiling()) and not value > 0:
-            raise ValueError(f"{name} must be above 0; got {float(value):g}.")
+        if (readable(value) if isinstance(value, Tensor) else not torch.compiler.is_compiling()) and not (
+            0 < value < math.inf
+        ):
+            raise ValueError(f"{name} must be above 0 and finite; got {float(value):g}.")
 
 
 def not_negative(**values: float) -> None:
-    """Refuse hyperparameters below zero."""
+    """Refuse hyperparameters that are below zero or not finite."""
     for name, value in values.items():
-        if not value >= 0:
-            raise ValueError(f"{name} must be at least 0; got {value:g}.")
+        if not 0 <= value < math.inf:
+            raise ValueError(f"{name} must be at least 0 and finite; got {value:g}.")
 
 
 def class_numbers(labels: Tensor, *, n: int) -> Tensor:

@@ -48,7 +48,7 @@ def made(record: Record, *, told: Told | None = None) -> Map | None:
         return None
     thumbnails = record.features.get("thumbnails")
     rows = finite[shown_rows(len(finite), 0 if thumbnails is None else len(thumbnails))]
-    kept = _read(record.path, _digest(h[rows]))
+    kept = _read(record.path, h[rows])
     if kept is not None:
         return kept
     own = h[rows].astype(np.float32)
@@ -61,7 +61,6 @@ def keep(record: Record, found: Map) -> Path:
     """Write a map beside the run it is of."""
     projection = found.projection
     facts = {
-        "digest": _digest(record.features["test_h"][found.rows]),
         "projection": {key: value for key, value in vars(projection).items() if key != "points"},
         "groups": {name: list(names) for name, (_, names) in found.groups.items()},
     }
@@ -69,17 +68,20 @@ def keep(record: Record, found: Map) -> Path:
     arrays |= {f"number|{name}": values.astype(np.float32) for name, values in found.numbers.items()}
     arrays |= {f"group|{name}": values.astype(np.int64) for name, (values, _) in found.groups.items()}
     whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    return write_bytes(record.path / FILE, save(whole, metadata={"map": json.dumps(facts)}))
+    told = json.dumps(facts)
+    digest = _digest(record.features["test_h"][found.rows], whole, told)
+    return write_bytes(record.path / FILE, save(whole, metadata={"map": told, "digest": digest}))
 
 
-def _read(folder: Path, digest: str) -> Map | None:
-    """The kept map, if it is of these features; one that cannot be read is made again."""
+def _read(folder: Path, h: np.ndarray) -> Map | None:
+    """The kept map, if it is of these features and as it was written; one that is not is made again."""
     try:
         with safe_open(folder / FILE, framework="numpy") as file:
-            facts = json.loads(file.metadata()["map"])
+            told = file.metadata()
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        if facts["digest"] != digest:
+        if told["digest"] != _digest(h, arrays, told["map"]):
             return None
+        facts = json.loads(told["map"])
         plain = facts["projection"]
         tried = tuple((name, share) for name, share in plain.pop("tried"))
         projection = Projection(points=arrays["points"], tried=tried, **plain)
@@ -90,8 +92,13 @@ def _read(folder: Path, digest: str) -> Map | None:
         return None
 
 
-def _digest(rows: np.ndarray) -> str:
-    return hashlib.blake2b(np.ascontiguousarray(rows).tobytes(), digest_size=16).hexdigest()
+def _digest(h: np.ndarray, arrays: Mapping[str, np.ndarray], told: str) -> str:
+    """Of the features that a map is of, and of all that is kept of it: one changed bit is another digest."""
+    digest = hashlib.blake2b(told.encode(), digest_size=16)
+    for name, array in [("h", h), *sorted(arrays.items())]:
+        digest.update(f"{name} {array.shape} {array.dtype}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
 
 
 def _columns(record: Record, rows: np.ndarray, h: Float[np.ndarray, "n d"]) -> tuple[dict, dict]:

@@ -126,8 +126,9 @@ class Run:
         follows = [f"the {config.optim.schedule} schedule"] * (config.optim.schedule != "constant")
         follows += ["the momentum that rises to 1"] * bool(config.heads.get("momentum_to_one"))
         if follows:
+            go = "goes" if len(follows) == 1 else "go"
             warnings.warn(
-                f"From here on, {' and '.join(follows)} go by {config.epochs} epochs instead of {was.epochs}: the "
+                f"From here on, {' and '.join(follows)} {go} by {config.epochs} epochs instead of {was.epochs}: the "
                 f"result will not be that of {config.epochs} epochs in one go.",
                 stacklevel=2,
             )

@@ -33,15 +33,16 @@ GLOSSARY = {
     "key": "the array to read where a file holds several; the table or collection of a vector store",
     "groups": "a file with a name or number for each sample: those that belong together, such as one person's, are "
     "not judged by each other",
-    "labels": "a file with a label for each row, or the name of a column of the same file; for finetune how many "
-    "labels are used: 1%, 10%, 5-per-class, 200, all",
+    "labels": "a file with a label for each row, or the name of a column of the same file",
+    "finetune.labels": "how many labels are used: 1%, 10%, 5-per-class, 200, all",
     "draws": "draws of which samples are labeled",
     "z1": "embeddings of one view of the same samples",
     "z2": "embeddings of another view of the same samples",
     "second_view": "embeddings of a second view of the same samples, row by row",
     "objective": "the objective the loss belongs to (see vergence list objectives)",
     "loss": "a loss, to see where it stands between chance and floor",
-    "batch": "samples in the batch that gave the loss, or pairs that a trained bound compares at once",
+    "batch": "samples in the batch that gave the loss",
+    "information.batch": "pairs that a trained bound compares at once",
     "width": "dimensions of the embeddings that gave the loss",
     "drop_nan": "leave out rows that hold NaN or infinity",
     "sets": "sets to compare: names of the default list, letters (ad abc ad:0.25; a crop, b blur, c gray, d color, "

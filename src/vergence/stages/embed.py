@@ -214,7 +214,8 @@ def inherited(config: Any, source: str, facts: dict[str, Any]) -> dict[str, Any]
 def _check_alike(samples: Samples, facts: dict[str, Any]) -> None:
     """Refuse samples of another kind or shape than the encoder was trained on."""
     if samples.kind != facts["kind"]:
-        raise ValueError(f"The run was trained on {facts['kind']} samples; {samples.source} holds {samples.kind}.")
+        kinds = f"{facts['kind']} samples; {samples.source} holds {samples.kind} samples"
+        raise ValueError(f"The run was trained on {kinds}.")
     if tuple(samples.shape) != tuple(facts["shape"]):
         raise ValueError(
             f"The run was trained on samples of shape {list(facts['shape'])}; those of {samples.source} are "

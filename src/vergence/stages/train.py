@@ -64,6 +64,8 @@ def train(
     settings = settings if was is None else threads.recorded(settings, was)
     with launch.Signals(patient=False, saying=lambda: "Stopped before training began; nothing was changed."):
         together = launch.joined()
+        if was is None and collectives.rank() == 0:  # before anything large is read or built
+            Run(run).check_free(overwrite=overwrite)
         if not quiet and collectives.rank() == 0:
             print(f"Reading {settings.data}", file=sys.stderr, flush=True)
         sentences.check(settings.evaluate)
@@ -138,7 +140,7 @@ def opening(parts: Assembled) -> str:
     return (
         f"{samples}; {watched}{len(parts.test):,} more to judge it at the end.{skipped}{remarks} "
         f"{config.method} with {config.encoder} ({weights / 1e6:.1f} M weights), views {parts.recipe.description}, "
-        f"{config.epochs} epochs in batches of {config.batch}."
+        f"{config.epochs} epoch{'s' * (config.epochs != 1)} in batches of {config.batch}."
     )
 
 

@@ -31,7 +31,8 @@ def watch(folder: Path = Path("runs"), *, port: int = 8321, token: str = "", qui
     address = f"http://{HOST}:{door.getsockname()[1]}/?token={token}"
     if not quiet:
         found = len(live.runs_in(folder))
-        print(f"Watching {found} runs in {folder}. Open {address}\nCtrl-C ends it.", file=sys.stderr, flush=True)
+        runs = f"{found} run{'s' * (found != 1)}"
+        print(f"Watching {runs} in {folder}. Open {address}\nCtrl-C ends it.", file=sys.stderr, flush=True)
     options = {"log_level": "critical", "access_log": False, "lifespan": "off", "server_header": False}
     server = uvicorn.Server(uvicorn.Config(live.application(folder, token), **options))  # type: ignore[arg-type]
     server.run(sockets=[door])
