@@ -8,7 +8,8 @@
 Every set is taken clean and with each defect at one of its three strengths, in turn, so that over the sets each
 strength occurs equally often. A defect counts where it costs more than .02 of accuracy (``defects.cost``). An alarm on
 a clean set is *confirmed* if the remedy that the doctor names, applied here with scikit-learn on the rows, gains .02 or
-more; both counts are printed. About half a second a case.
+more; both counts are printed. About half a second a case. Cases that ROWS has already are left out, so that a run which
+was ended goes on.
 """
 
 import argparse
@@ -28,7 +29,7 @@ from sklearn.preprocessing import StandardScaler
 from vergence.diagnostics import diagnose
 
 MATTERS = 0.02
-ROWS = 1000  # of each set, drawn at random and kept in order
+ROWS = 1000
 
 
 def main() -> None:
@@ -40,25 +41,32 @@ def main() -> None:
     parser.add_argument("--sets", default="", help="sets whose name holds this")
     parser.add_argument("--every", type=int, default=1, help="take every so many-th set only")
     parser.add_argument("--first", type=int, default=0, help="the number of the first set to take")
+    parser.add_argument("--rows-of-a-set", type=int, default=ROWS, help="at most, drawn at random and kept in order")
+    parser.add_argument(
+        "--defects-of-a-set", type=int, default=len(DEFECTS), help="a draw of them, where time is short"
+    )
     options = parser.parse_args()
     torch.set_num_threads(1)
     if not options.table:
         for number, name in enumerate(sorted(path.stem for path in options.cache.glob("*.npz"))):
             if options.sets in name and number % options.every == options.first:
-                examine(options.cache, name, number, options.rows, options.only)
+                drawn = np.random.default_rng(number).permutation(list(DEFECTS))[: options.defects_of_a_set]
+                only = options.only or ["clean", *drawn]
+                examine(options.cache, name, number, options.rows, only, options.rows_of_a_set)
     rows = [json.loads(line) for line in options.rows.read_text().splitlines()]
     print(*table(rows), sep="\n")
 
 
-def examine(cache: Path, name: str, number: int, path: Path, only: list[str]) -> None:
+def examine(cache: Path, name: str, number: int, path: Path, only: list[str], most: int) -> None:
     """A set clean and with every defect that it can have."""
     stored = np.load(cache / f"{name}.npz")
-    kept = np.sort(np.random.default_rng(7).permutation(len(stored["h"]))[:ROWS])
+    kept = np.sort(np.random.default_rng(7).permutation(len(stored["h"]))[:most])
     clean = Given(stored["h"][kept], stored["labels"][kept], stored["z2"][kept] if "z2" in stored.files else None)
-    if not only or "clean" in only:
+    there = {(row["set"], row["defect"]) for row in (map(json.loads, path.open()) if path.exists() else ())}
+    if "clean" in only and (name, None) not in there:
         write(path, {"set": name, "defect": None, **said(clean), **confirmed(clean)})
     for place, (defect, (spoil, accepted)) in enumerate(DEFECTS.items()):
-        if (only and defect not in only) or (defect in PAIRED and clean.z2 is None):
+        if defect not in only or (defect in PAIRED and clean.z2 is None) or (name, defect) in there:
             continue
         strength = (number + place) % 3
         whole = clean if defect in PAIRED else replace(clean, z2=None)  # a defect of h would be one of the pairs too

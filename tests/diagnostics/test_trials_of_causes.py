@@ -5,8 +5,9 @@ import pytest
 import torch
 from scipy.stats import mannwhitneyu
 
-from vergence.diagnostics import diagnose, reading, trials, view_trials
+from vergence.diagnostics import diagnose, merging, reading, removal, trials, view_trials
 from vergence.diagnostics.class_directions import class_directions
+from vergence.diagnostics.copies import exact_copies
 from vergence.diagnostics.faults import columns, lengths, rows
 from vergence.diagnostics.faults.directions import added
 from vergence.diagnostics.grouping import association
@@ -113,6 +114,36 @@ def test_two_sources_of_one_model_are_noted_and_two_models_are_a_fault():
     turned = torch.where(half, H @ torch.linalg.qr(noise(D, D, seed=4)).Q + 1, H - 1)
     assert "mixture" in faults(turned)
     assert "mixture" not in faults(sources)
+
+
+def test_rows_of_zeros_are_no_copies_of_each_other():
+    rows = H.clone()
+    rows[torch.randperm(N, generator=torch.Generator().manual_seed(20))[:120]] = 0.0
+    assert faults(rows) == ("empty rows",)
+    twice = torch.cat([rows, rows])
+    assert exact_copies(twice) == N - 120
+    assert merging.of(twice, torch.arange(2 * N)).copies == N - 120
+
+
+def test_two_sources_that_are_noted_cost_nothing():
+    """Neighbors do not cross: what a search in the other source would lose is not lost by this file."""
+    half = torch.arange(N) % 2 == 0
+    rows = 3 * noise(CLASSES, D, seed=5)[LABELS] + noise(N, D, seed=6) + 60 * half[:, None] * noise(1, D, seed=7)
+    found = {finding.fault: finding for finding in diagnose(rows, labels=LABELS, diagnostics={}).findings}
+    assert found["mixture"].level == "note"
+    assert found["mixture"].cost is None
+
+
+def test_what_a_removal_gives_is_told_of_the_neighbors_that_it_was_tried_on():
+    rows = 2 * noise(CLASSES, D, seed=1)[LABELS] + noise(N, D, seed=2)
+    rows[:, 0] = 20 * noise(N, seed=17)
+    found = removal.without_top(bench(rows, LABELS), 0.9)
+    scores = {"cosine of centered rows": trials.cosine, "distance": trials.euclidean}[found.measure]
+    before, after = (
+        trials.correct(scores(each), LABELS).double().mean()
+        for each in (trials.centered(trials.clipped(rows)), trials.without_top(trials.clipped(rows), found.count))
+    )
+    assert found.tried.gain.value == pytest.approx(float(after - before), abs=0.02)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.3])

@@ -50,8 +50,9 @@ def duplicates(h: Array, labels: Array | None = None, *, seed: int = 0) -> Copie
 def exact_copies(h: Array) -> int:
     """Rows that repeat an earlier row bit by bit, among all rows; rows of zeros are counted elsewhere."""
     shape(h)
-    digests = np.concatenate([_digests(chunk) for chunk in chunks(h)])
-    return len(digests) - len(np.unique(digests))
+    found = [(_digests(chunk), (chunk != 0).any(dim=1).cpu().numpy()) for chunk in chunks(h)]
+    digests, filled = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return int(filled.sum()) - len(np.unique(digests[filled]))
 
 
 def copies(body: Bench, exact: int, n: int) -> Copies:

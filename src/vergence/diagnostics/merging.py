@@ -80,10 +80,12 @@ class State:
     def copies(self) -> int:
         """Rows that repeat another bit by bit: exact up to 65,536 different rows, then estimated from as many.
 
-        A fingerprint of the sketch has all its copies counted, so no copies are estimated where there are none.
+        A fingerprint of the sketch has all its copies counted, so no copies are estimated where there are none. Rows of
+        zeros are counted elsewhere.
         """
-        seen = int(self.repeats.sum())
-        return round((seen - len(self.digests)) / seen * self.n) if seen else 0
+        filled = self.digests != fingerprints(np.zeros((1, self.d), np.float32))
+        seen = int(self.repeats[filled].sum())
+        return round((seen - int(filled.sum())) / seen * (self.n - self.zeros)) if seen else 0
 
     def rows(self) -> tuple[Tensor, np.ndarray | None]:
         """The reservoir in the order of the keys, and its labels."""

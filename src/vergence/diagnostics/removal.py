@@ -17,12 +17,16 @@ STRANGE = 0.3
 
 @dataclass(frozen=True)
 class Removed:
-    """``count`` top directions were removed on trial; how well the rest of a row knows its place along the first."""
+    """``count`` top directions were removed on trial; how well the rest of a row knows its place along the first.
+
+    ``measure`` says how neighbors were sought.
+    """
 
     count: int
     share: float
     tried: Tried
     explained: float
+    measure: str = "cosine of centered rows"
 
     @property
     def strange(self) -> bool:
@@ -60,13 +64,13 @@ def without_top(body: Bench, top_share: float) -> Removed | None:
     rows = trials.clipped(body.rows)
     middle = trials.centered(rows)
     counts, changes = [], []
-    for scores in (trials.cosine, trials.euclidean):
+    for measure, scores in (("cosine of centered rows", trials.cosine), ("distance", trials.euclidean)):
         before = trials.votes(scores(middle), body.labels)
         for count in (1, 3) if body.rows.shape[1] > 6 else (1,):
-            counts.append(count)
+            counts.append((count, measure))
             changes.append((trials.votes(scores(trials.without_top(rows, count)), body.labels), before))
     chosen, found = trials.cross_fitted(changes)
-    return Removed(counts[chosen], top_share, found, _explained(middle))
+    return Removed(counts[chosen][0], top_share, found, _explained(middle), counts[chosen][1])
 
 
 def _explained(middle: Tensor) -> float:

@@ -29,7 +29,7 @@ def column_scales(
     if columns is None or (scaled_columns is None and body.labels is None):
         return None
     spread = body.rows.std(dim=0)
-    found = None if body.labels is None else _standardizing(body, columns)
+    measure, found = ("", None) if body.labels is None else _standardizing(body, columns)
     serious = found is not None and _serious(found, scaled_columns is not None, _gap(spread, columns))
     serious = serious and not _principal(body.rows, columns)
     if not serious and scaled_columns is None:
@@ -39,8 +39,8 @@ def column_scales(
     sentence = f"{len(columns)} of {len(spread)} columns vary up to {times:.0f} times as much as the median one"
     advice = "Standardize the columns."
     return Finding(
-        "column scales", "rows", f"{sentence}{gained(gain, 'standardizing')}.", "spectrum", advice, level, gain,
-        "standardize the columns", gain,
+        "column scales", "rows", f"{sentence}{gained(gain, 'standardizing', measure)}.", "spectrum", advice, level,
+        gain, "standardize the columns", gain,
     )  # fmt: skip
 
 
@@ -116,8 +116,8 @@ def _gap(spread: Tensor, columns: Tensor) -> float:
     return float(spread[columns].min() / spread[others].max().clamp(min=1e-300)) if bool(others.any()) else 0.0
 
 
-def _standardizing(body: Bench, columns: Tensor) -> Tried:
-    """What standardizing gives, of all columns or of those that stand out, by cosine, centered cosine or distance."""
+def _standardizing(body: Bench, columns: Tensor) -> tuple[str, Tried]:
+    """How neighbors are sought, and what standardizing then gives, of all columns or of those that stand out."""
     before = trials.votes(trials.cosine(trials.centered(body.rows)), body.labels)
     far_before = trials.votes(trials.euclidean(body.rows), body.labels)
     spread = body.rows.std(dim=0)
@@ -128,4 +128,5 @@ def _standardizing(body: Bench, columns: Tensor) -> Tried:
         after = trials.votes(trials.cosine(rows), body.labels)
         far = trials.votes(trials.euclidean(rows), body.labels)
         changes += [(after, before), (after, body.votes), (far, far_before)]
-    return trials.cross_fitted(changes)[1]
+    chosen, found = trials.cross_fitted(changes)
+    return ("cosine of centered rows", "cosine", "distance")[chosen % 3], found

@@ -50,9 +50,8 @@ def dominant_direction(
         return None
     which = "direction" if without_top.count == 1 else "three directions"
     gain = without_top.tried.gain
-    sentence = (
-        f"The strongest direction holds {100 * without_top.share:.0f} % of the variance{gained(gain, 'removal')}."
-    )
+    told = gained(gain, "removal", without_top.measure)
+    sentence = f"The strongest direction holds {100 * without_top.share:.0f} % of the variance{told}."
     advice = f"Remove the top {which} after centering; centering alone does not help."
     level = "note" if trained and not without_top.strange else "fault"
     return Finding(

@@ -162,21 +162,22 @@ def mixture(body: Bench, grouped: Grouping, exact: int, n: int) -> Finding | Non
     if exact > CODED * n:
         return None
     sentence = (
-        f"Rows fall into two groups ({100 * grouped.part:.0f} % and {100 - 100 * grouped.part:.0f} %) with "
-        f"{100 * grouped.crossing:.0f} % of the neighbors across that chance would give"
+        f"Rows fall into two groups ({100 * grouped.part:.0f} % and {100 - 100 * grouped.part:.0f} %) that have "
+        f"{100 * grouped.crossing:.0f} % as many neighbors in each other as chance would give"
     )
     if body.labels is None:
         sentence += ": clusters of the data, or two models; rows alone cannot tell which."
         return Finding("mixture", "rows", sentence, "groups", "Compare the two groups' origin.", "unknown")
     sentence += (
-        f", and the same classes in both: neighbors from the own group are right in {grouped.within:.3f}, from the "
-        f"other in {grouped.across:.3f}."
+        f", and the same classes are in both: sought in a row's own group, neighbors tell its class in "
+        f"{grouped.within:.3f}, sought in the other in {grouped.across:.3f}."
     )
     advice = "Check that all rows come from one model and one preprocessing; embed the smaller group again."
     mends = grouped.crossing < SEVERED and grouped.gain is not None and costly(grouped.gain)
     level = "fault" if grouped.strange or mends else "note"
-    if level == "note":
-        advice = "Two sources seen by one model: they vary in the same directions. Compare within each, or center each."
+    if level == "note":  # what a search across two sources loses is no cost of this file, which neighbors do not cross
+        advice = "One model does this where data come from two sources: nothing need be changed."
+        return Finding("mixture", "rows", sentence, "groups", advice, level)
     return Finding(
         "mixture", "rows", sentence, "groups", advice, level, grouped.cost, "center each group", grouped.gain
     )
@@ -344,5 +345,6 @@ def lost(cost: Estimate | None, where: str = "") -> str:
     return f"; {where + ', ' if where else ''}they cost {amount}"
 
 
-def gained(gain: Estimate | None, what: str) -> str:
-    return "" if gain is None else f"; {what} changes neighbors' accuracy by {gain.value:+.3f}"
+def gained(gain: Estimate | None, what: str, measure: str = "cosine") -> str:
+    """What a remedy gives, and how neighbors were sought when it did."""
+    return "" if gain is None else f"; {what} changes the accuracy of neighbors (by {measure}) by {gain.value:+.3f}"
