@@ -70,7 +70,7 @@ GLOSSARY = {
     "check": "compare the shards that are there with their checksums, and write nothing",
     "x": "one variable: a file of rows",
     "y": "the other variable: a file of as many rows",
-    "bound": "auto, an estimator (neighbors, copula, neural, labels, entropies, table) or a bound (info_nce, nwj, smile, ...)",
+    "bound": "auto, an estimator (neighbors, copula, neural, labels, entropies, table) or a bound (info_nce, nwj, ...)",
     "critic": "auto, bilinear, separable or concat: what a bound is raised by",
     "bits": "say it in bits too",
     "folds": "parts of the data that take turns: the critic never sees the pairs it is judged on",
