@@ -170,3 +170,12 @@ def test_features_by_layer_end_in_the_representation():
     made = features.by_layer(encoder, samples, identity())
     assert [h.shape[1] for h in made] == [32, 64, 128]
     torch.testing.assert_close(made[-1], features.extract(encoder, samples, identity()).h)
+
+
+def test_a_column_that_is_constant_in_training_does_not_explode_where_it_varies():
+    x = torch.rand(50, 4, generator=torch.Generator().manual_seed(0))
+    x[:, 2], x[:, 3] = 0.0, 1e6
+    layer = Standardize((4,)).measure(x)
+    assert layer(x)[:, 2:].abs().max() < 1e-3
+    assert layer(torch.tensor([[0.5, 0.5, 0.0625, 2e6]])).abs().max() < 2
+    assert torch.isfinite(Standardize((1,)).measure(torch.zeros(5, 1))(torch.ones(2, 1))).all()

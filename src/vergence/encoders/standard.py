@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-SMALLEST_DEVIATION = 1e-6  # a constant channel stays zero instead of becoming infinite
+SMALLEST_DEVIATION = 1e-6  # of the mean: below it a channel is constant but for rounding
 
 
 class Standardize(nn.Module):
@@ -22,7 +22,11 @@ class Standardize(nn.Module):
         """Take the mean and deviation from ``x [n, ...]``."""
         axes = [0, *range(2, x.ndim)]
         self.mean.copy_(x.mean(axes).view_as(self.mean))
-        self.deviation.copy_(x.std(axes, correction=0).clamp(min=SMALLEST_DEVIATION).view_as(self.deviation))
+        deviation = x.std(axes, correction=0).view_as(self.deviation)
+        # What never varies here may vary elsewhere: by the scale of the others, not by the rounding of a constant.
+        usual = torch.maximum(deviation.max(), self.mean.abs())
+        usual = torch.where(usual > 0, usual, 1.0)
+        self.deviation.copy_(torch.where(deviation > SMALLEST_DEVIATION * self.mean.abs(), deviation, usual))
         return self
 
     def set(self, mean: Tensor, deviation: Tensor) -> "Standardize":
