@@ -80,28 +80,37 @@ def departures(x: RowsX, y: RowsY, *, level: float = 1e-3) -> list[str]:
     of noise; and its coordinates have kurtosis 3. What y keeps after its regression on x is independent of x. So a
     dependence that is not linear shows even where it is too strong for any bound; but with few rows many pass.
     """
-    from scipy.stats import beta, kstest, norm
-
     rows = evenly(len(x), MOST_TESTED)
     x, y = (part - part.mean(0) for part in (gaussianized(x[rows]), gaussianized(y[rows])))
-    joint = np.hstack([x, y])
+    return _lengths(x, y, level) + _whitened(np.hstack([x, y]), level) + _residual_dependence(x, y)
+
+
+def _lengths(x: np.ndarray, y: np.ndarray, level: float) -> list[str]:
+    """Whose whitened lengths are not a Gaussian's: x, y, the pair, and the directions in which they correlate."""
+    from scipy.stats import norm
+
+    variates = significant(canonical(x, y), len(x))
+    parts = {
+        "x": lambda: x,
+        "y": lambda: y,
+        "the pair": lambda: np.hstack([x, y]),
+        "x where it correlates": lambda: x @ variates.weight_x,
+        "y where it correlates": lambda: y @ variates.weight_y,
+    }
+    return [f"the lengths of {name}" for name, part in parts.items() if mardia(part()) > norm.isf(level / 2)]
+
+
+def _whitened(joint: np.ndarray, level: float) -> list[str]:
+    """Whether whitened rows have other lengths than Gaussian ones, or a direction other tails."""
+    from scipy.stats import beta, kstest, norm
+
     white = joint @ _whitening(joint)
     n, d = white.shape
     length = kstest((white**2).sum(1) / n, beta(d / 2, (n - d - 1) / 2).cdf).pvalue
     kurtosis = np.abs((white**4).mean(0) - 3).max() / math.sqrt(24 / n)
-    critical = float(norm.isf(level / 2))
-    variates = significant(canonical(x, y), n)
-    parts = {
-        "x": x,
-        "y": y,
-        "the pair": joint,
-        "x where it correlates": x @ variates.weight_x,
-        "y where it correlates": y @ variates.weight_y,
-    }
-    failed = [f"the lengths of {name}" for name, rows in parts.items() if mardia(rows) > critical]
-    failed += ["the lengths of whitened rows"] if length <= level else []
-    failed += ["the tails of a direction"] if kurtosis >= critical + math.sqrt(2 * math.log(d)) else []
-    return failed + _residual_dependence(x, y)
+    failed = ["the lengths of whitened rows"] if length <= level else []
+    beyond = float(norm.isf(level / 2)) + math.sqrt(2 * math.log(d))
+    return failed + (["the tails of a direction"] if kurtosis >= beyond else [])
 
 
 def mardia(rows: np.ndarray) -> float:

@@ -27,6 +27,8 @@ FAR = 1e3
 TINY = 1e-100
 # A variable is a category if its rows take on average at least this many pairs per value.
 PAIRS_PER_VALUE = 10
+# So many numbers are ranked at once: ranking holds several copies of them.
+RANKED = 10**6
 
 
 def checked(x: Variable, y: Variable) -> tuple[np.ndarray, np.ndarray]:
@@ -82,7 +84,10 @@ def gaussianized(rows: Rows) -> Rows:
     """Every column replaced by the normal quantile of its rank: invertible column by column, so nothing is lost."""
     from scipy.stats import rankdata
 
-    return ndtri(rankdata(rows, axis=0) / (len(rows) + 1))
+    found = np.empty(rows.shape)
+    for columns in np.array_split(np.arange(rows.shape[1]), max(1, rows.size // RANKED)):
+        found[:, columns] = ndtri(rankdata(rows[:, columns], axis=0) / (len(rows) + 1))
+    return found
 
 
 def dithered(rows: Rows, *, seed: int = 0) -> Rows:
