@@ -40,6 +40,14 @@ def test_rows_that_are_all_zero_have_0_40205_n(n, d):
     assert shifted > value, "0 is where rows that coincide have the least"
 
 
+def test_rows_that_coincide_far_from_zero_tend_to_3_58_n_as_their_wave_averages_out_but_at_the_first_knot():
+    n, d, step = 16, 64, 3 / 16
+    far = 1e5 * normalize(gaussian(1, d)).expand(n, d)
+    # On average |e^{itc} - e^{-t^2/2}|^2 is 1 + e^{-t^2}; at the first knot, t = 0, it is 0 instead of 2.
+    limit = math.sqrt(2 * math.pi) * (1 + 1 / math.sqrt(3)) - 2 * step
+    assert float(sigreg(far, slices=4096)) == pytest.approx(limit * n, rel=0.02)
+
+
 def test_rows_of_length_one_have_about_0_38_n_and_the_thermometer_says_so():
     n, d = 512, 64
     value = float(sigreg(normalize(gaussian(n, d))))
