@@ -357,6 +357,26 @@ def test_six_clusters_seen_in_many_columns_of_noise_do_not_look_gaussian():
     assert found.interval[0] < math.log(6) < found.interval[1]
 
 
+def test_a_scale_that_both_sides_share_is_found_though_no_column_correlates():
+    generator = np.random.default_rng(101)
+    scale = np.array([1.0, 4.12])
+
+    def draw(n):
+        spread = scale[generator.integers(0, 2, n)][:, None]
+        return spread * generator.normal(size=(n, 3)), spread * generator.normal(size=(n, 3))
+
+    def log_density(*sides):  # up to a constant that cancels
+        terms = [sum(-0.5 * (side**2).sum(1) / s**2 - 3 * math.log(s) for side in sides) for s in scale]
+        return np.logaddexp(*terms) - math.log(2)
+
+    x, y = draw(8000)
+    a, b = draw(200_000)
+    truth = float((log_density(a, b) - log_density(a) - log_density(b)).mean())
+    found = estimate(x, y)
+    assert found.interval[0] < truth < found.interval[1]
+    assert truth - found.nats < 0.1 * truth
+
+
 def test_turned_columns_hold_a_rotation_by_the_radius():
     pairs = correlated_gaussians(3000, d=3, nats=3.0)
     turned = described(spiral(pairs.x).numpy())[1]

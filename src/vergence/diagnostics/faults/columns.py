@@ -123,10 +123,11 @@ def _standardizing(body: Bench, columns: Tensor) -> tuple[str, Tried]:
     spread = body.rows.std(dim=0)
     factor = torch.ones_like(spread)
     factor[columns] = spread[spread > 0].median() / spread[columns]
-    changes = []
+    changes, measures = [], []
     for rows in (trials.standardized(body.rows), trials.centered(body.rows) * factor):
         after = trials.votes(trials.cosine(rows), body.labels)
         far = trials.votes(trials.euclidean(rows), body.labels)
         changes += [(after, before), (after, body.votes), (far, far_before)]
+        measures += ["cosine of centered rows", "cosine", "distance"]
     chosen, found = trials.cross_fitted(changes)
-    return ("cosine of centered rows", "cosine", "distance")[chosen % 3], found
+    return measures[chosen], found
