@@ -92,6 +92,12 @@ def test_a_trial_is_trained_once_and_again_by_other_code(laboratory, monkeypatch
     assert len(said) == 2
 
 
+def test_a_trial_is_named_by_what_sets_it_apart(laboratory):
+    config = laboratory.config(method="moco", view={"blur": False}, epochs=3, seed=7)
+    assert laboratory.told_apart(config.settings()) == "moco, epochs 3, view.blur False, seed 7"
+    assert laboratory.told_apart({"method": "nwj", "nats": 4, "seed": 0}) == "nwj, nats 4, seed 0"
+
+
 def test_a_training_claim_runs_end_to_end(tmp_path, capsys):
     """At the smallest scale nothing is learned, so the verdict is free; the numbers, picture and page are not."""
     main(["reproduce", "224", "--scale", "smallest", "--run", str(tmp_path), "--json"])

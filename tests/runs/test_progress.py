@@ -15,3 +15,9 @@ def test_what_is_left_is_estimated_once_with_what_follows_if_anything_does(capsy
     lines = [line for line in capsys.readouterr().err.splitlines(keepends=True) if line.startswith("About")]
     assert len(lines) == 1
     assert lines[0].endswith(told)
+
+
+def test_the_last_line_names_what_was_counted_and_no_speed_where_no_samples_were_told(capsys):
+    with Progress(1, unit="claim") as bar:
+        bar.advance()
+    assert capsys.readouterr().err.startswith("claim 1/1 · 0 s left")

@@ -145,8 +145,8 @@ class Laboratory:
         if not self._known(path):
             if self.minutes >= self.budget:
                 raise OutOfTime(f"{self.minutes:.0f} minutes of one core are spent")
-            spent = f", {self.minutes:.1f} of at most {self.budget:.0f} minutes" if math.isfinite(self.budget) else ""
-            self.say(f"{name.strip('_')}: {settings.get('method', '')} seed {settings.get('seed', 0)}{spent}")
+            spent = f"; {self.minutes:.1f} of at most {self.budget:.0f} minutes" if math.isfinite(self.budget) else ""
+            self.say(f"{name.strip('_')}: {self.told_apart(settings)}{spent}")
             began = time.process_time()
             row = {**make(), "minutes": round((time.process_time() - began) / 60, 3)}
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -155,6 +155,13 @@ class Laboratory:
         row = json.loads(path.read_text(encoding="utf-8"))["row"]
         self.minutes += row["minutes"]
         return row
+
+    def told_apart(self, settings: Mapping[str, Any]) -> str:
+        """The settings of a trial in words: those that are not the scale's own."""
+        usual = {"method": "", **self.config().settings(), "seed": None}
+        named = [key for key, value in settings.items() if key not in usual or usual[key] != value]
+        words = [f"{key} {settings[key]}" for key in named if key not in ("method", "seed")]
+        return ", ".join([str(settings.get("method", "")), *words, f"seed {settings.get('seed', 0)}"])
 
     def _known(self, path: Path) -> bool:
         if not path.exists():

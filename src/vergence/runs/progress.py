@@ -11,10 +11,13 @@ ESTIMATED = 5  # steps after which the rest is estimated, by those behind the fi
 
 
 class Progress:
-    """A context that is told about steps; it prints to standard error and never to standard output."""
+    """A context that is told about steps; it prints to standard error and never to standard output.
 
-    def __init__(self, total: int, *, start: int = 0, quiet: bool = False, then: str = ""):
-        self.total, self.start, self.done, self.quiet, self.then = total, start, start, quiet, then
+    ``unit`` names what there is a ``total`` of, and ``then`` what follows.
+    """
+
+    def __init__(self, total: int, *, start: int = 0, quiet: bool = False, then: str = "", unit: str = "step"):
+        self.total, self.start, self.done, self.quiet, self.then, self.unit = total, start, start, quiet, then, unit
         self._began = time.monotonic()
         self._printed = 0.0
         self._samples = 0
@@ -57,13 +60,13 @@ class Progress:
         else:
             print(text, file=sys.stderr, flush=True)
 
-    def advance(self, samples: int, **facts: float) -> None:
-        """One more step that used ``samples`` samples; ``facts`` are shown beside the speed."""
+    def advance(self, samples: int = 0, **facts: float) -> None:
+        """One more step; of the ``samples`` that it used the speed is shown, and the ``facts`` beside it."""
         self.done += 1
         self._samples += samples
         seconds = self.seconds
         words = [f"{name} {value:.4g}" for name, value in facts.items() if not math.isnan(value)]
-        words.append(f"{self._samples / max(1e-9, seconds):,.0f} samples/s")
+        words += [f"{self._samples / max(1e-9, seconds):,.0f} samples/s"] * bool(self._samples)
         if self.done - self.start == 1:
             self._first = seconds
         if self.done - self.start == ESTIMATED and not self.quiet and self.total - self.done > ESTIMATED:
@@ -74,7 +77,7 @@ class Progress:
         elif not self.quiet and (seconds - self._printed > PERIOD or self.done == self.total):
             self._printed = seconds
             left = seconds / (self.done - self.start) * (self.total - self.done)
-            words = [f"step {self.done}/{self.total}", *words, f"{left:.0f} s left"]
+            words = [f"{self.unit} {self.done}/{self.total}", *words, f"{left:.0f} s left"]
             print(" · ".join(words), file=sys.stderr, flush=True)
 
     def reach(self, done: int, total: int, samples: int) -> None:

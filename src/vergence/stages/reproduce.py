@@ -30,14 +30,14 @@ def reproduce(
     """
     place, found = Path(run), []
     rows = chosen(CLAIMS, claims, training=training)
-    with Progress(len(rows), quiet=quiet) as progress:
+    with Progress(len(rows), quiet=quiet, unit="claim") as progress:
         laboratory = Laboratory(place, scale, any_version=any_version, budget=budget, say=progress.say)
         minutes = sum(_cost(row, laboratory) for row in rows if remembered(row, laboratory) is None)
         if minutes:
             progress.say(f"about {minutes:.0f} minutes of one core, less the trials that are known already")
         for finding in findings(rows, laboratory):
             found.append(finding)
-            progress.advance(1)
+            progress.advance()
     asked = [*map(str, claims), *["--training"] * training, *(["--scale", scale] if scale != "small" else [])]
     asked += ["--budget", f"{budget:g}"] if budget is not None else []
     again = shlex.join(["vergence", "reproduce", *asked, "--run", place.as_posix()])
