@@ -49,6 +49,8 @@ GLOSSARY = {
     "depth": "number of residual layers, or of blocks",
     "std": "standard deviation of the initial weights; small starts at the identity",
     "channels": "channels of each convolution",
+    "blocks": "residual blocks behind each convolution; empty for none",
+    "final": "channels of a last 1 x 1 convolution, the width of the representation; 0 for none",
     "kernel": "side of the convolution kernels",
     "stride": "step of the convolutions",
     "width": "width of the representation",

@@ -3,25 +3,42 @@
 from torch import nn
 
 from vergence.encoders.mlp import with_width
+from vergence.encoders.resnet import Basic
 
 
 def convnet(
-    shape: tuple[int, ...], *, channels: tuple[int, ...] = (32, 64, 128), kernel: int = 3, stride: int = 2
+    shape: tuple[int, ...],
+    *,
+    channels: tuple[int, ...] = (32, 64, 128),
+    kernel: int = 3,
+    stride: int = 2,
+    blocks: tuple[int, ...] = (),
+    final: int = 0,
 ) -> nn.Module:
     """Strided convolutions with batch norm and ReLU, then the mean over positions; the encoder for two cores.
 
-    The default takes 98 MFLOP at 32 x 32 and learns CIFAR-10 features in minutes without a GPU.
+    The default takes 5 MFLOP for an image of 32 x 32 and learns CIFAR-10 features in minutes without a GPU. With more
+    time ``blocks`` and ``final`` are worth theirs: residual blocks behind each convolution, and a last 1 x 1 one.
     """
+    if blocks and len(blocks) != len(channels):
+        raise ValueError(f"blocks has a number for each of the {len(channels)} convolutions, got {len(blocks)}.")
     layers: list[nn.Module] = []
     before = shape[0]
-    for width in channels:
-        layers += [
-            nn.Conv2d(before, width, kernel, stride=stride, padding=kernel // 2, bias=False),
-            nn.BatchNorm2d(width),
-            nn.ReLU(),
-        ]
-        before = width
-    return with_width(nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten()), before)
+    for after, count in zip(channels, blocks or [0] * len(channels), strict=True):
+        layers += _convolution(before, after, kernel, stride)
+        layers += [Basic(after, after, 1) for _ in range(count)]
+        before = after
+    if final:
+        layers += _convolution(before, final, 1)
+    return with_width(nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten()), final or before)
+
+
+def _convolution(before: int, after: int, kernel: int, stride: int = 1) -> list[nn.Module]:
+    return [
+        nn.Conv2d(before, after, kernel, stride=stride, padding=kernel // 2, bias=False),
+        nn.BatchNorm2d(after),
+        nn.ReLU(),
+    ]
 
 
 def halfnet(shape: tuple[int, ...], *, channels: tuple[int, ...] = (64, 128), width: int = 100) -> nn.Module:

@@ -74,15 +74,18 @@ def dimensional_collapse(
     collapse: Collapse, body: Bench, variances: Tensor, collapse_of_z1: Collapse | None = None, trained: bool = False,
     without_top: Removed | None = None, scaled_columns: Tensor | None = None, judged: Judged | None = None,
     assigned: Assigned | None = None, words: Tensor | None = None, compared: bool = True,
+    projector: Mapping[str, Tensor] | None = None,
 ) -> Finding | None:  # fmt: skip
     """Rows fill few of their directions. In a file of unknown origin only where half of those few would cost more.
 
     Scores with K prototypes are not asked: they fill no more directions than the projector before them has columns.
-    Texts of few different words are not either: sums of word vectors fill no more directions than there are words.
+    Neither is asked for more than it can have: embeddings for more directions than go into the last layer of the
+    projector, and texts of few different words, as sums of word vectors fill no more than there are words.
     """
     if trained:
-        views = [("representations", collapse), ("embeddings", None if assigned else collapse_of_z1)]
         most = math.inf if words is None or words.shape[1] < 3 else float(words[0, 2].exp())
+        embeddings = None if assigned or collapse_of_z1 is None else collapse_of_z1.within(_passing(projector))
+        views = [("representations", collapse), ("embeddings", embeddings)]
         found = [(of, view) for of, view in views if view is not None and view.within(most).kind == "dimensional"]
         if not found or (without_top is not None and without_top.pays) or scaled_columns is not None:
             return None
@@ -110,6 +113,12 @@ def dimensional_collapse(
     narrow = rank <= room / 4 and right < SOLVED
     level = "fault" if narrow or costly(cost, least=0.01) else "note"
     return Finding("dimensional collapse", "learning", sentence, "spectrum", advice, level, cost)
+
+
+def _passing(projector: Mapping[str, Tensor] | None) -> float:
+    """How many directions embeddings can fill: as many as enter the last layer, and the one of its bias."""
+    matrices = [weight for weight in (projector or {}).values() if weight.dim() == 2]
+    return matrices[-1].shape[1] + 1 if matrices else math.inf
 
 
 @fault("learning", order=101)
