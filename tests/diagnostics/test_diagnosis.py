@@ -332,3 +332,26 @@ def test_a_method_without_a_projector_is_not_told_to_widen_one():
         found = diagnose(flat, labels=labels(), objective="nt_xent", batch=128, compared=compared)
         (finding,) = [each for each in found.findings if each.fault == "dimensional collapse"]
         assert ("projector" in finding.advice) == compared == (finding.override is not None)
+
+
+def test_embeddings_are_not_asked_for_more_directions_than_enter_the_last_layer_of_the_projector():
+    """A hidden layer of 6 columns leaves room for 7 of 32 directions: those are filled, or collapsed to 1."""
+    inner, outer = noise(6, 32, seed=3), noise(32, 6, seed=4)
+    found = []
+    for last in (outer, outer[:, :1] @ noise(1, 6, seed=5)):
+        given = run()
+        z1, z2 = (((given["h"] + 0.3 * noise(N, 32, seed=seed)) @ inner.T).relu() @ last.T for seed in (6, 7))
+        told = diagnosed(**given | {"z1": z1, "z2": z2, "projector": {"0.weight": inner, "2.weight": last}})
+        found.append([each.sentence for each in told.findings if each.fault == "dimensional collapse"])
+    assert found[0] == []
+    assert "of 7 directions carry nothing" in found[1][0]
+
+
+def test_a_linear_head_that_widens_is_no_collapse_though_nobody_showed_it():
+    found = diagnosed_run(
+        **{name: lambda own, name=name: own[name][:, :9] @ noise(9, 128, seed=3) for name in ("z1", "z2")}
+    )
+    assert "dimensional collapse" in [each.fault for each in found.findings]
+    wide = noise(32, 128, seed=3)
+    found = diagnosed_run(z1=lambda own: own["h"] @ wide, z2=lambda own: own["h"] @ wide + 0.1 * noise(N, 128, seed=4))
+    assert "dimensional collapse" not in [each.fault for each in found.findings]

@@ -84,7 +84,7 @@ def dimensional_collapse(
     """
     if trained:
         most = math.inf if words is None or words.shape[1] < 3 else float(words[0, 2].exp())
-        embeddings = None if assigned or collapse_of_z1 is None else collapse_of_z1.within(_passing(projector))
+        embeddings = None if assigned or collapse_of_z1 is None else collapse_of_z1.within(_passing(projector, body))
         views = [("representations", collapse), ("embeddings", embeddings)]
         found = [(of, view) for of, view in views if view is not None and view.within(most).kind == "dimensional"]
         if not found or (without_top is not None and without_top.pays) or scaled_columns is not None:
@@ -115,10 +115,13 @@ def dimensional_collapse(
     return Finding("dimensional collapse", "learning", sentence, "spectrum", advice, level, cost)
 
 
-def _passing(projector: Mapping[str, Tensor] | None) -> float:
-    """How many directions embeddings can fill: as many as enter the last layer, and the one of its bias."""
+def _passing(projector: Mapping[str, Tensor] | None, body: Bench) -> float:
+    """How many directions embeddings can fill: as many as enter the last layer, and the one of its bias.
+
+    Of a projector that nobody showed, as many as representations have: it may be linear.
+    """
     matrices = [weight for weight in (projector or {}).values() if weight.dim() == 2]
-    return matrices[-1].shape[1] + 1 if matrices else math.inf
+    return 1.0 + (matrices[-1].shape[1] if matrices else body.rows.shape[1])
 
 
 @fault("learning", order=101)
