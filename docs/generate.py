@@ -12,7 +12,7 @@ import shutil
 import sys
 from operator import itemgetter
 from pathlib import Path
-from statistics import NormalDist
+from statistics import NormalDist, fmean
 
 from vergence import tables
 from vergence.claims import CLAIMS as ROWS
@@ -126,6 +126,7 @@ def trained() -> str:
 
 VERDICTS = ("confirmed", "contradicted", "undecided")
 SEEDS = 10_000  # more than anyone will run
+LADDERS = {"knn": "kNN accuracy", "center": "accuracy of the nearest center"}
 HOUR = 60.0  # minutes of one core that a claim may take at the medium scale
 
 
@@ -208,6 +209,7 @@ def pictured(row) -> str:
         f"\n## Claim {row['number']}\n",
         f"{row['sentence']} **{verdict}**: {row['measured']}. {row['why']}".strip(),
         *weighed(row.get("evidence", ())),
+        *by_rung(row["figures"]),
         f"\n{cost}; tolerance: {row['tolerance'] or 'none'}; `vergence reproduce {row['number']}{scale}`\n",
         *(f"![Claim {row['number']}: {cell(row['sentence'])}](claims/{name})" for name in row["pictures"]),
     ]
@@ -232,6 +234,27 @@ def weighed(evidence) -> list[str]:
     return ["", f"| {heads} |", "|---|---|---|---|---|---|---|", *rows]
 
 
+def averaged(figures) -> dict:
+    """Of what a finding measured the accuracies by method and setting, averaged over seeds; nothing of others."""
+    if not LADDERS.keys() <= figures.keys():
+        return {}
+    return {
+        key: {method: {rung: fmean(seeds) for rung, seeds in cells.items()} for method, cells in figures[key].items()}
+        for key in LADDERS
+    }
+
+
+def by_rung(figures) -> list[str]:
+    """A table like the source's: a line for each method, a column for each setting."""
+    lines = []
+    for key, title in LADDERS.items() if figures else ():
+        rungs = list(next(iter(figures[key].values())))
+        lines += ["", f"| {title} | {' | '.join(rungs)} |", f"|---|{'---:|' * len(rungs)}"]
+        for method, cells in figures[key].items():
+            lines.append(f"| {method} | {' | '.join(f'{cells[rung]:.3f}' for rung in rungs)} |")
+    return lines
+
+
 def detectable(each) -> float | None:
     """The difference that a design confirms with a power of .8, of the moments that an older finding has kept too."""
     if "detectable" in each or each["error"] is None:
@@ -246,14 +269,14 @@ def cell(text: str) -> str:
 
 
 def take_over(run: Path) -> None:
-    """Take findings and pictures of a run of the claims in the place of those here, without the arrays behind them."""
+    """Take findings and pictures of a run of the claims in the place of those here; of their numbers, averages."""
     path = CLAIMS / "findings.json"
     known = {row["number"]: row for row in json.loads(path.read_text(encoding="utf-8"))} if path.exists() else {}
     CLAIMS.mkdir(exist_ok=True)
     for each in sorted((run / "findings").glob("*.json"), key=lambda each: each.stem.endswith("-medium")):
         row = upgraded(json.loads(each.read_text(encoding="utf-8"))["finding"])
         if row["scale"] in ("", "small", "medium"):
-            known[row["number"]] = {**row, "figures": {}}
+            known[row["number"]] = {**row, "figures": averaged(row["figures"])}
             for name in row["pictures"]:
                 shutil.copy(run / "pictures" / name, CLAIMS / name)
     found = sorted(known.values(), key=itemgetter("number"))

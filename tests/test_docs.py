@@ -105,3 +105,14 @@ def test_every_verb_has_a_tutorial():
     text = "".join(path.read_text(encoding="utf-8") for path in TUTORIALS)
     for verb in STAGES:
         assert f"vergence {verb}" in text, verb
+
+
+def test_a_ladder_is_told_as_a_table_of_averages_over_seeds(monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS))
+    generate = importlib.import_module("generate")
+    seeds = {"moco": {"crop": [0.25, 0.75], "+ blur": [0.5]}}
+    figures = generate.averaged({"knn": seeds, "center": seeds, "other": 1})
+    first, _, row = generate.by_rung(figures)[1:4]
+    assert first == "| kNN accuracy | crop | + blur |"
+    assert row == "| moco | 0.500 | 0.500 |"
+    assert generate.by_rung(generate.averaged({"accuracy": 1.0})) == []

@@ -144,7 +144,8 @@ def _climbed(ladders: Ladders, names: Sequence[str], picture: Figure, *, every_s
     holds = min(rising) == len(means) if every_step else on_the_whole
     why = "" if holds else _against(ladders, names, every_step=every_step)
     contrasts = _rises(ladders, names, every_step=every_step)
-    figures = {key: _accuracies(ladders, key) for key in ("knn", "center")}
+    named = {method: dict(zip(names, cells.values(), strict=True)) for method, cells in ladders.items()}
+    figures = {key: _accuracies(named, key) for key in ("knn", "center")}
     return Outcome(holds, "; ".join(sentences), figures, {"ladder": picture}, why, contrasts)
 
 
