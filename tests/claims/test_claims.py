@@ -9,6 +9,7 @@ import pytest
 from vergence.claims import CLAIMS, SOURCES, Claim, Laboratory, Outcome
 from vergence.claims.reproduction import chosen, findings, found
 from vergence.cli import main
+from vergence.stages.reproduce import reproduce
 
 QUICK = [number for number, row in CLAIMS.items() if row.kind != "training"]
 
@@ -110,3 +111,9 @@ def test_a_training_claim_runs_end_to_end(tmp_path, capsys):
     page = (tmp_path / "claims.html").read_text()
     assert finding["measured"] in page
     assert page.count("<svg") == len(finding["pictures"])
+
+
+@pytest.mark.parametrize("budget", [0.0, -1.0, float("nan")])
+def test_a_budget_of_no_time_is_refused(budget, tmp_path):
+    with pytest.raises(ValueError, match="more than 0"):
+        reproduce(("1",), budget=budget, run=tmp_path, quiet=True)

@@ -28,6 +28,8 @@ def reproduce(
     more than ``budget`` minutes of one core (an hour at the medium scale). Trials are kept as they end: the same
     command goes on after any interruption.
     """
+    if budget is not None and not budget > 0:
+        raise ValueError(f"budget is in minutes of one core, more than 0, got {budget:g}")
     place, found = Path(run), []
     rows = chosen(CLAIMS, claims, training=training)
     with Progress(len(rows), quiet=quiet, unit="claim") as progress:
