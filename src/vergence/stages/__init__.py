@@ -57,7 +57,7 @@ GLOSSARY = {
     "seed": "seed of the random choices",
     "claims": "numbers (42 62) or sources (tschannen) of claims; all when none is given",
     "training": "include the claims that train encoders: minutes to an hour each",
-    "scale": "how large the training claims are run: small takes minutes a claim, medium up to an hour, paper is for GPUs",
+    "scale": "how large the training claims are run: small takes minutes a claim, medium up to an hour, paper a GPU",
     "any_version": "reuse what other versions of the code found before",
     "budget": "most minutes of one core that a training claim may take; an hour at the medium scale unless told",
     "processes": "processes that look through shards together, on this machine or for Ray",
