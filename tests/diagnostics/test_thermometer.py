@@ -304,3 +304,27 @@ def test_a_loss_above_the_largest_is_impossible():
 
 def test_a_batch_of_a_thousand_million_costs_nothing():
     assert thermometer("info_nce", n=10**9, d=128).chance == pytest.approx(math.log(10**9))
+
+
+def test_views_without_relation_do_not_pass_the_mark_of_siglip_and_reach_it():
+    """Own and other pairs of one cosine c lose softplus(-Tc - b) + (n - 1) softplus(Tc + b), which is convex in c."""
+    n, t, b = 16, 10.0, -10.0
+    losses = []
+    for c in torch.linspace(-1, 1, 401, dtype=torch.float64):
+        z1 = torch.tensor([1.0, 0.0], dtype=torch.float64).expand(n, 2)
+        z2 = torch.stack([c, (1 - c**2).clamp(min=0).sqrt()]).expand(n, 2)
+        losses.append(float(OBJECTIVES["siglip"](z1, z2, temperature=t, bias=b)))
+    mark = min(losses)
+    assert thermometer("siglip", n=n, d=2, loss=mark + 1e-3).verdict == "not started"
+    assert thermometer("siglip", n=n, d=2, loss=0.8 * mark).verdict == "learning"
+    for seed in range(5):
+        assert float(OBJECTIVES["siglip"](*embeddings(n, 8, seed), temperature=t, bias=b)) > mark
+
+
+def test_a_scale_whose_collapse_is_far_away_is_read_from_unrelated_views():
+    """SigLIP of 256 pairs: 177 at collapse, 6.54 for unrelated views, .70 at the floor: 7 is no 96 %."""
+    assert thermometer("siglip", n=256, d=128, loss=7.0).verdict == "not started"
+    assert thermometer("siglip", n=256, d=128, loss=0.75).verdict == "near the floor"
+    found = thermometer("siglip", n=256, d=128, loss=3.6)
+    assert found.verdict == "learning"
+    assert "50 % of the way from views without relation" in found.sentence

@@ -24,6 +24,7 @@ from vergence.report import maps, projection
 from vergence.report.colors import CATEGORIES, ROLES
 from vergence.report.document import Section, document
 from vergence.report.embedding import nearest, preserved_neighbors
+from vergence.report.gains import badge
 from vergence.report.pieces import svg
 from vergence.report.plain import spoken
 from vergence.report.record import read
@@ -715,3 +716,9 @@ def test_no_foreign_script_runs_on_the_page(browser, pages):
     browser.run("""document.body.insertAdjacentHTML("beforeend", "<img src=data:, onerror='window.ran = 1'>")""")
     browser.run("new Promise(done => setTimeout(done, 100))")
     assert browser.run("window.ran") is None
+
+
+@pytest.mark.parametrize(("low", "word"), [(0.01, "learning"), (-0.01, "not started")])
+def test_a_certain_gain_outvotes_a_loss_that_shows_nothing_yet(low, word):
+    gain = Gain("untrained encoder", "linear probe", first=0.55, second=0.5, low=low, high=0.09, n=90)
+    assert badge(Results(verdict=Verdict("not started", "No better than unrelated views."), gains=(gain,))) == word

@@ -6,6 +6,8 @@ import torch
 from torch import nn
 
 import vergence as vg
+from vergence.runs import results
+from vergence.runs.run import Run
 from vergence.stages import doctor
 from vergence.stages.information import information
 from vergence.tables import Table
@@ -131,3 +133,11 @@ def test_information_hands_the_batch_to_a_trained_bound():
     x = np.random.default_rng(0).normal(size=(400, 1))
     with pytest.raises(ValueError, match="A batch of 300 does not fit"):
         information(x, x, bound="info_nce", batch=300)
+
+
+def test_the_loss_of_a_run_is_read_by_the_temperature_that_it_learned(tmp_path):
+    vg.train(data="digits", method="siglip", encoder="mlp", limit=300, epochs=3, run=tmp_path, quiet=True, track=())
+    learned = Run(tmp_path).load().tensors["model.objective.logarithms.temperature"].exp().item()
+    read = results.read(tmp_path).thermometer.hyperparameters["temperature"]
+    assert learned != 10.0
+    assert read == pytest.approx(learned, rel=1e-6)

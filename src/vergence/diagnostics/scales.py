@@ -283,10 +283,14 @@ def lejepa(n: int, d: int, *, weight: float, slices: int, knots: int, limit: flo
 
 
 def siglip(n: int, d: int, *, temperature: float, bias: float) -> Scale:
-    """Own pairs at 1 and others at 1 at collapse, at -1/(n - 1) at the floor: the simplex, as for InfoNCE."""
+    """Own pairs at 1 and others at 1 at collapse, at -1/(n - 1) at the floor: the simplex, as for InfoNCE.
 
-    def pairs(own: float, other: float) -> float:
-        return _softplus(-temperature * own - bias) + (n - 1) * _softplus(temperature * other + bias)
+    Of views without relation own and other pairs have cosines of one law, so no less than the least over one cosine.
+    """
+
+    def pairs(own: Any, other: Any) -> Any:
+        own, other = (np.logaddexp(0, sign * (temperature * cosine + bias)) for sign, cosine in ((-1, own), (1, other)))
+        return own + (n - 1) * other
 
     # Of losses convex in the scores, whose mean off the diagonal is at least -1/(n - 1).
     floor, ceiling = pairs(1.0, -1 / (n - 1)), pairs(-1.0, 1.0)
@@ -295,7 +299,10 @@ def siglip(n: int, d: int, *, temperature: float, bias: float) -> Scale:
     )
     own, other = (np.logaddexp(0, sign * (temperature * cosines + bias)) for sign in (-1, 1))
     error = math.hypot(own.std(), (n - 1) * other.std()) / math.sqrt(len(cosines)) if d > 1 else 0.0
-    return Scale(pairs(1.0, 1.0), float(own.mean() + (n - 1) * other.mean()), floor, d >= n - 1, error, ceiling=ceiling)
+    random, every = float(own.mean() + (n - 1) * other.mean()), np.linspace(-1, 1, 100_001)
+    chance, floor, ceiling = float(pairs(1.0, 1.0)), float(floor), float(ceiling)
+    unrelated = float(pairs(every, every).min())
+    return Scale(chance, random, floor, d >= n - 1, error, ceiling=ceiling, unrelated=unrelated)
 
 
 def koleo(n: int, d: int) -> Scale:

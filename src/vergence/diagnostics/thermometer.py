@@ -225,14 +225,17 @@ def _reading(scale: scales.Scale, loss: float | None, equal: tuple[str, ...]) ->
         return "not started", f"{loss:.4g} is no better than collapse ({scale.chance:.4g}): nothing is learned yet."
     if loss > scale.unrelated - BARELY * (scale.unrelated - scale.floor):
         return "not started", (
-            f"{loss:.4g} is no better than views without relation to each other reach ({scale.unrelated:.4g}): that "
-            "embeddings are spread, nothing of samples, is learned yet."
+            f"{loss:.4g} is no better than views without relation to each other reach ({scale.unrelated:.4g}): it "
+            "shows that embeddings are spread, and nothing of samples yet."
         )
     if loss < scale.floor - allowed:
         return "near the floor", (
             f"{loss:.4g} is below {scale.floor:.4g}, the least in the mean over queues: the keys of this one are "
             "opposite to the queries, as keys of another encoder, or too old ones, may be."
         )
+    spread = scale.unrelated < (scale.chance + scale.floor) / 2  # most of the way is gone by embeddings that are apart
+    if spread:
+        position = (scale.unrelated - loss) / (scale.unrelated - scale.floor)
     if position >= NEARLY:
         return "near the floor", f"{loss:.4g} is close to {scale.floor:.4g}, the least any batch can reach."
     normalized = scale.marks.get("rows of length 1", math.inf)
@@ -241,7 +244,8 @@ def _reading(scale: scales.Scale, loss: float | None, equal: tuple[str, ...]) ->
             f"{loss:.4g} is what rows of length 1 give ({normalized:.4g}): somebody normalized first, and this "
             "objective takes rows as they are."
         )
-    share = f"{100 * position:.0f} % of the way from collapse ({scale.chance:.4g}) to the floor ({scale.floor:.4g})"
+    start = f"views without relation ({scale.unrelated:.4g})" if spread else f"collapse ({scale.chance:.4g})"
+    share = f"{100 * position:.0f} % of the way from {start} to the floor ({scale.floor:.4g})"
     return "learning", f"{loss:.4g} is {share}."
 
 

@@ -27,8 +27,13 @@ def headline(results: Results) -> list[str]:
 
 
 def badge(results: Results) -> str:
-    """The word of the verdict; where nothing is wrong, but training made no certain difference or a worse one, that."""
+    """The word of the verdict; where nothing is wrong, but training made no certain difference or a worse one, that.
+
+    A loss that shows nothing of samples yet is outvoted by a certain gain.
+    """
     gain, few = _first_gain(results), _first_gain(results, few=True)
+    if results.verdict.label == "not started" and gain is not None and gain.over in BEFORE and gain.low > 0:
+        return "learning"
     if results.verdict.label not in GOOD or gain is None or gain.over not in BEFORE or gain.low > 0:
         return results.verdict.label
     if gain.high >= 0 and few is not None and few.certain:  # all labels tell nothing, few of them do

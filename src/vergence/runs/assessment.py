@@ -19,7 +19,8 @@ from vergence.diagnostics.extrapolation import batch_worth
 from vergence.diagnostics.measures import evenness, hubs, plain
 from vergence.diagnostics.merging import State
 from vergence.diagnostics.recommendations import recommendations
-from vergence.methods import customized
+from vergence.methods import Method, customized
+from vergence.objectives import Objective
 from vergence.runs import finetuned, hits, results, sentences, threads
 from vergence.runs.accuracies import (
     Judgment,
@@ -89,7 +90,7 @@ def of_run(
         steps=rows[-1]["step"] if rows else 0,
         read_elsewhere=max((each[0][0].accuracy for name, each in judged_by.items() if name != TRAINED), default=0.0),
         words=features.stored(file).get("test_words"),
-        **(method.reading(hard_negatives=config.view.get("negatives", 0)) if scaled else {}),
+        **(method.reading(hard_negatives=config.view.get("negatives", 0)) | _learned(run, method) if scaled else {}),
     )
     places = test_rows(run, test)
     right = hits.hits(judged_by, {name: arrays[3] for name, arrays in sets.items()}, places)
@@ -276,6 +277,17 @@ def _pairs(z1: Any, z2: Any, labels: Any = None) -> dict[str, Tensor]:
     first, second = (torch.as_tensor(np.asarray(z[chosen.numpy()])).float() for z in (z1, z2))
     stored = {"test_z1": first, "test_z2": second, "test_views": torch.stack((first, second), 1)}
     return stored if codes is None else {**stored, "test_labels": codes[chosen]}
+
+
+def _learned(run: Run, method: Method) -> dict[str, float]:
+    """The hyperparameters that were trained with the encoder, as they are at the end, by which its loss is read."""
+    checkpoint, prefix = run.load() if method.learnable else None, "model.objective."
+    if checkpoint is None:
+        return {}
+    objective = Objective(str(method.objective), learnable=method.learnable, **method.hyperparameters)
+    own = {name: value for name, value in checkpoint.tensors.items() if name.startswith(prefix)}
+    objective.load_state_dict({name.removeprefix(prefix): value for name, value in own.items()})
+    return {name: value.item() for name, value in objective.learned().items()}
 
 
 def _projector(run: Run) -> dict[str, Tensor] | None:
