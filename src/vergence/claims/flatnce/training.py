@@ -148,20 +148,15 @@ def gradient_fades(laboratory: Laboratory) -> Outcome:
     medium=7.0,
 )
 def effective_negatives_fall(laboratory: Laboratory) -> Outcome:
-    rows = {name: {b: _trials(laboratory, method, b) for b in _batches(laboratory)} for name, method in LOSSES.items()}
-    flat = rows["FlatNCE"]
-    ends = {name: {b: [_ends(row) for row in cell] for b, cell in cells.items()} for name, cells in rows.items()}
-    words = [
-        f"{name}, batch {b}: {mean(cell, 'early'):.3f} to {stated(cell, 'late')} of {2 * b - 2}"
-        for name, cells in ends.items()
-        for b, cell in cells.items()
-    ]
+    rows = {b: _trials(laboratory, LOSSES["FlatNCE"], b) for b in _batches(laboratory)}
+    ends = {b: [_ends(row) for row in cell] for b, cell in rows.items()}
+    words = [f"batch {b}: {mean(c, 'early'):.3f} to {stated(c, 'late')} of {2 * b - 2}" for b, c in ends.items()]
     contrasts = [
         contrasted(f"first over last epoch at {b}", column(cell, "early"), column(cell, "late"), about=f"batch {b}",
                    unit="share")
-        for b, cell in ends["FlatNCE"].items()
+        for b, cell in ends.items()
     ]  # fmt: skip
-    seen = {f"batch {b}": _along(cell, "effective") for b, cell in flat.items()}
+    seen = {f"batch {b}": _along(cell, "effective") for b, cell in rows.items()}
     picture = curves(seen, "epoch", "effective share of the negatives, FlatNCE")
     holds = all(each.mean > 0 for each in contrasts)
     measured_words = f"effective share of the negatives: {'; '.join(words)}"
