@@ -2,7 +2,7 @@
 
     python benchmarks/finetuning.py RUNS
 
-Every seed trains `recipes/laptop_cifar10.yaml` for 40 epochs on the 10,000 images without labels (another seed of
+Every seed trains `recipes/laptop_cifar10_short.yaml` for 40 epochs on the 10,000 images without labels (another seed of
 weights, order and views), then fine-tunes the encoder on each of several draws of labels, beside a frozen linear probe
 and training from scratch on the same labels. Test accuracy is on 2,000 images. The recipe and all settings of
 `finetune`, which are its defaults, were chosen on training images outside of the 10,000. The run of a seed that is
@@ -17,7 +17,7 @@ import numpy as np
 import vergence as vg
 from vergence import config
 
-RECIPE = Path(__file__).parents[1] / "recipes" / "laptop_cifar10.yaml"
+RECIPE = Path(__file__).parents[1] / "recipes" / "laptop_cifar10_short.yaml"
 EPOCHS = 40
 SEEDS = (0, 1, 2)
 LABELS = {"1%": 5, "10%": 4}  # with how many draws of them

@@ -46,8 +46,9 @@ def test_a_recipe_states_its_source_and_takes_two_steps_on_images_of_its_shape(p
     assert all(torch.isfinite(parameter).all() for parameter in parts.learner.parameters())
 
 
-def test_the_recipe_for_a_laptop_takes_the_whole_set_and_names_its_source():
-    path = Path(__file__).parents[1] / "recipes" / "laptop_cifar10.yaml"
+@pytest.mark.parametrize(("name", "width"), [("laptop_cifar10", 512), ("laptop_cifar10_short", 256)])
+def test_a_recipe_for_a_laptop_takes_the_whole_set_and_names_its_source(name, width):
+    path = Path(__file__).parents[1] / "recipes" / f"{name}.yaml"
     settings = config.read(path)
     assert (settings.data, settings.limit) == ("cifar10", 0)
     assert "https://arxiv.org/abs/" in path.read_text(encoding="utf-8")
@@ -55,7 +56,7 @@ def test_the_recipe_for_a_laptop_takes_the_whole_set_and_names_its_source():
     parts = assembly.assemble(replace(settings, batch=4, epochs=1, device="cpu"), samples)
     optimizer = optimizers.optimizer(parts.learner, settings.optim)
     assert len(list(loop.fit(parts.learner, optimizer, samples, parts.recipe, parts.config))) == 2
-    assert parts.learner.encoder.width == 256
+    assert parts.learner.encoder.width == width
 
 
 def test_the_recipe_for_sentences_trains_on_a_corpus(tmp_path):
