@@ -30,7 +30,10 @@ def spectral_against_others(laboratory: Laboratory) -> Outcome:
     words = [f"{name} {stated(cell, 'probe')} (kNN {stated(cell, 'knn')})" for name, cell in rows.items()]
     picture = marks(named, "accuracy on held-out images")
     holds = mean(rows["spectral"], "probe") >= least
-    why = "Likely the budget, which is a small share of the source's 200 epochs, and the narrower head; not tested."
+    why = (
+        "The source trains 200 epochs or more, with a head of 2048 and 1000 columns; at 800 its three methods lie in "
+        ".015, and at 100 on ImageNet it is level with SimCLR. Here four epochs tell which method learns fast."
+    )
     contrasts = [
         contrast(
             f"spectral over {name}", *(column(rows[each], "probe") for each in ("spectral", name)), margin=-SLACK,
